@@ -1,0 +1,48 @@
+# Two commands do everything on a fresh machine: `make conformance` and `make test`.
+# Both share the set-up below, which runs again only when the dependencies change.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+JOBS ?= 4
+
+.PHONY: setup conformance test lint types imports docstrings units lock clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml requirements/dev.lock requirements/bootstrap.txt
+	@echo "set-up: virtual environment and locked dependencies in $(VENV)"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/bootstrap.txt requirements/dev.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps -e .
+	touch $@
+
+conformance: $(STAMP)
+	$(BIN)/python -m pytest conformance -n $(JOBS) --report-dir reports/conformance
+
+test: lint types imports docstrings units
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+docstrings: $(STAMP)
+	$(BIN)/interrogate -q spec reference_server conformance fake_workers loadtests tests
+
+units: $(STAMP)
+	$(BIN)/python -m pytest tests -n $(JOBS) -q
+
+# Resolve the dependency ranges of pyproject.toml again (needs the network).
+lock:
+	$(BIN)/uv pip compile --quiet --all-extras --generate-hashes --no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements/dev.lock
+
+clean:
+	rm -rf $(VENV) build reports .targets .mypy_cache .ruff_cache .import_linter_cache

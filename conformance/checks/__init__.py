@@ -1,0 +1,1 @@
+"""The checks, one module per section of the contract."""

@@ -1,0 +1,1 @@
+"""What a check is written with: gateway and worker handles, exchanges, evidence, verdicts."""

@@ -1,0 +1,1 @@
+"""One stream of verdicts, many reporters: JSON, JUnit, HTML and the terminal."""

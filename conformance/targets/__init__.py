@@ -1,0 +1,1 @@
+"""Gateways the suite can start or reach: adapter files and their deviations."""

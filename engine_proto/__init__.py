@@ -1,0 +1,1 @@
+"""Stubs built from `proto/` (arrives with the gRPC issue)."""

@@ -1,0 +1,1 @@
+"""How each engine words its answers on the wire."""

@@ -1,0 +1,1 @@
+"""The contract under pressure: admission, preemption and keepalives (arrives with the admission issue)."""

@@ -1,0 +1,1 @@
+"""The contract made executable: an OpenAI-compatible inference gateway on Quart and Hypercorn."""

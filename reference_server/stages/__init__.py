@@ -1,0 +1,1 @@
+"""One room per stage of the pipeline; `reference_server.pipeline` shows their order."""

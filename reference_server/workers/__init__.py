@@ -1,0 +1,1 @@
+"""The gateway's knowledge of its workers: registry, detection, health, policies, breakers and the way to them."""
