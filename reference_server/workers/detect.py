@@ -1,0 +1,148 @@
+"""Find out what a worker is: alive, which engine, which models, and what it says about itself.
+
+The engine comes from `owned_by` of the worker's own model list where that names one; otherwise from which information
+endpoint answers; otherwise the worker is `generic`, which changes nothing but what the workers API shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from reference_server.workers.exchange import UpstreamError
+from reference_server.workers.worker import ModelInfo, WorkerFacts
+
+if TYPE_CHECKING:
+    from reference_server.settings import Settings
+    from reference_server.workers.upstream import UpstreamClient
+    from reference_server.workers.worker import WorkerSpec
+
+SGLANG, VLLM, GENERIC = "sglang", "vllm", "generic"
+_OWNERS = {"sglang": SGLANG, "nvidia": SGLANG, "vllm": VLLM}
+_ANSWER_LIMIT_BYTES = 4 * 1024 * 1024
+_MODEL_TYPES = ("chat", "completions", "responses", "tools")
+_SGLANG_LABELS = (
+    "model_path",
+    "served_model_name",
+    "tokenizer_path",
+    "tp_size",
+    "dp_size",
+    "pp_size",
+    "load_balance_method",
+    "disaggregation_mode",
+    "version",
+    "is_embedding",
+    "is_generation",
+    "max_total_tokens",
+    "max_running_requests",
+    "weight_version",
+    "has_image_understanding",
+    "has_audio_understanding",
+    "model_type",
+    "architectures",
+)
+
+
+class DetectionError(Exception):
+    """The worker is not ready or not usable yet; the message says what was asked and what came."""
+
+
+class Detector:
+    """Asks one worker after another; every question is bounded by the health timeout."""
+
+    def __init__(self, settings: Settings, client: UpstreamClient) -> None:
+        self._settings = settings
+        self._client = client
+
+    async def is_alive(self, spec: WorkerSpec) -> bool:
+        """Whether the health endpoint answers with success in time. It is asked without a key."""
+        try:
+            status, _ = await self._get(spec, self._settings.health.endpoint, with_key=False)
+        except UpstreamError:
+            return False
+        return _is_success(status)
+
+    async def detect(self, spec: WorkerSpec) -> WorkerFacts:
+        """Ask the worker who it is.
+
+        Raises:
+            DetectionError: It is not alive, or names no model while none was registered with it.
+        """
+        if not await self.is_alive(spec):
+            raise DetectionError(f"GET {self._settings.health.endpoint} does not succeed")
+        cards = await self._cards(spec)
+        models = tuple(_model(card) for card in cards)
+        runtime = spec.runtime or _OWNERS.get(str(cards[0].get("owned_by"))) if cards else spec.runtime
+        if runtime is None:
+            runtime = await self._runtime_by_endpoint(spec)
+        labels = await self._labels(spec, runtime, cards[0] if cards else {})
+        if not models and not spec.models:
+            raise DetectionError("GET /v1/models lists no model, and none was registered with the worker")
+        return WorkerFacts(runtime=runtime, models=models, labels=labels)
+
+    async def _cards(self, spec: WorkerSpec) -> list[dict[str, Any]]:
+        answer = await self._json(spec, "/v1/models")
+        data = answer.get("data") if isinstance(answer, dict) else None
+        entries = data if isinstance(data, list) else []
+        return [
+            entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
+        ]
+
+    async def _runtime_by_endpoint(self, spec: WorkerSpec) -> str:
+        version, server_info = await asyncio.gather(self._json(spec, "/version"), self._json(spec, "/server_info"))
+        if version is not None:
+            return VLLM
+        return SGLANG if server_info is not None else GENERIC
+
+    async def _labels(self, spec: WorkerSpec, runtime: str, card: dict[str, Any]) -> dict[str, str]:
+        found: dict[str, Any] = {}
+        if runtime == VLLM:
+            version = await self._json(spec, "/version")
+            found = {"served_model_name": card.get("id"), "model_path": card.get("root")}
+            if isinstance(version, dict):
+                found["version"] = version.get("version")
+        elif runtime == SGLANG:
+            for path, older in (("/server_info", "/get_server_info"), ("/model_info", "/get_model_info")):
+                answer = await self._json(spec, path) or await self._json(spec, older)
+                if isinstance(answer, dict):
+                    found |= {name: answer[name] for name in _SGLANG_LABELS if answer.get(name) is not None}
+        found["max_model_len"] = card.get("max_model_len")
+        return {name: _label(value) for name, value in found.items() if value not in (None, "")}
+
+    async def _json(self, spec: WorkerSpec, path: str) -> Any:
+        """The JSON of a successful answer; `None` for any other answer and for none."""
+        try:
+            status, body = await self._get(spec, path, with_key=True)
+        except UpstreamError:
+            return None
+        if not _is_success(status):
+            return None
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            return None
+
+    async def _get(self, spec: WorkerSpec, path: str, *, with_key: bool) -> tuple[int, bytes]:
+        key = spec.api_key or self._settings.api_key
+        headers = [("authorization", f"Bearer {key}")] if with_key and key else []
+        timeout_s = self._settings.health.timeout_s
+        response = await self._client.send(spec.url, "GET", path, headers=headers, timeout_s=timeout_s)
+        return response.status, await response.read(_ANSWER_LIMIT_BYTES)
+
+
+def _is_success(status: int) -> bool:
+    return status // 100 == 2  # noqa: PLR2004 - the class of success
+
+
+def _model(card: dict[str, Any]) -> ModelInfo:
+    details: dict[str, object] = {"model_type": list(_MODEL_TYPES)}
+    length = card.get("max_model_len")
+    if isinstance(length, int) and length > 0:
+        details["context_length"] = length
+    return ModelInfo(card["id"], details)
+
+
+def _label(value: object) -> str:
+    """Labels are text: strings as they are, everything else as compact JSON."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

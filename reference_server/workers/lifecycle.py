@@ -1,0 +1,100 @@
+"""The jobs in the background: register workers, watch their health, let leaving ones finish.
+
+Each worker has one task of its own from registration to removal, so no worker waits for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from reference_server.workers.detect import DetectionError
+from reference_server.workers.worker import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from reference_server.settings import Settings
+    from reference_server.workers.detect import Detector
+    from reference_server.workers.registry import Registry
+    from reference_server.workers.worker import Worker
+
+_log = logging.getLogger(__name__)
+
+
+class Lifecycle:
+    """Starts and ends the task of each worker. Use in one event loop; `stop` ends all of them."""
+
+    def __init__(self, settings: Settings, registry: Registry, detector: Detector, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._detector = detector
+        self._clock = clock
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, worker: Worker) -> None:
+        """Probe a new or changed worker until it is ready or its time is up, then watch over it."""
+        self._replace_task(worker, self._register_and_watch(worker))
+
+    def begin_removal(self, worker: Worker) -> None:
+        """Send nothing more to the worker and forget it once what is under way has ended."""
+        worker.status = Status.DRAINING
+        self._replace_task(worker, self._drain(worker))
+
+    async def stop(self) -> None:
+        """End all tasks and wait until they have ended."""
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _replace_task(self, worker: Worker, job: Coroutine[None, None, None]) -> None:
+        if running := self._tasks.pop(worker.id, None):
+            running.cancel()
+        task = asyncio.get_running_loop().create_task(job)
+        self._tasks[worker.id] = task
+        task.add_done_callback(lambda done: self._forget_task(worker, done))
+
+    def _forget_task(self, worker: Worker, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(worker.id) is task:
+            del self._tasks[worker.id]
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("the task of worker %s ended by %r; the worker stays as it is", worker.url, error)
+
+    async def _register_and_watch(self, worker: Worker) -> None:
+        startup = self._settings.worker_startup
+        deadline = self._clock() + startup.timeout_s
+        await asyncio.sleep(startup.delay_s)
+        while True:
+            try:
+                facts = await self._detector.detect(worker.spec)
+                break
+            except DetectionError as problem:
+                worker.last_problem = str(problem)
+            if self._clock() + startup.check_interval_s > deadline:
+                _log.warning("worker %s is given up: %s", worker.url, worker.last_problem)
+                self._registry.remove(worker)
+                return
+            _log.info("worker %s is not ready yet: %s", worker.url, worker.last_problem)
+            await asyncio.sleep(startup.check_interval_s)
+        self._registry.mark_ready(worker, facts)
+        names = ", ".join(model.id for model in worker.models)
+        _log.info("worker %s is ready: %s, models %s", worker.url, facts.runtime, names)
+        if self._settings.health.enabled:
+            await self._watch(worker)
+
+    async def _watch(self, worker: Worker) -> None:
+        while True:
+            await asyncio.sleep(max(0.0, worker.health.due - self._clock()))
+            worker.health.begin(self._clock())
+            if worker.health.record(ok=await self._detector.is_alive(worker.spec)):
+                _log.warning("worker %s is now %s", worker.url, "healthy" if worker.health.healthy else "unhealthy")
+
+    async def _drain(self, worker: Worker) -> None:
+        idle = asyncio.Event()
+        worker.on_idle = idle.set
+        if worker.in_flight:
+            await idle.wait()
+        self._registry.remove(worker)
+        _log.info("worker %s is removed", worker.url)

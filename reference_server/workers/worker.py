@@ -1,0 +1,103 @@
+"""One worker as the gateway knows it: what was registered, what was found out, and how it fares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from reference_server.workers.breaker import Breaker
+    from reference_server.workers.health import HealthState
+
+DEFAULT_PRIORITY = 50
+DEFAULT_COST = 1.0
+
+
+class Status(Enum):
+    """Life of a worker; the values are those of the workers API (`not_ready` is derived from health)."""
+
+    PENDING = "pending"  # registered by URL, not yet probed with success
+    READY = "ready"
+    DRAINING = "draining"  # to be removed; requests under way go on, new ones are not sent
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model a worker serves. `details` are further keys of its entry in the workers API (context_length, ...)."""
+
+    id: str
+    details: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What an operator registers. `models` given here replace what the worker lists itself; the key is not shown."""
+
+    url: str
+    models: tuple[ModelInfo, ...] = ()
+    api_key: str | None = field(default=None, repr=False)
+    runtime: str | None = None
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    priority: int = DEFAULT_PRIORITY
+    cost: float = DEFAULT_COST
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """What probing found out: runtime `sglang`, `vllm` or `generic`, models in the worker's order, flat labels."""
+
+    runtime: str
+    models: tuple[ModelInfo, ...]
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """A registered worker. `order` is its place in the order of registration, `added_at` wall-clock seconds."""
+
+    id: str
+    order: int
+    spec: WorkerSpec
+    breaker: Breaker
+    health: HealthState
+    added_at: float
+    status: Status = Status.PENDING
+    facts: WorkerFacts | None = None
+    in_flight: int = 0
+    on_idle: Callable[[], None] | None = None  # called whenever the last request under way has ended
+    last_problem: str | None = None  # why registration has not succeeded yet
+
+    @property
+    def url(self) -> str:
+        """The URL as registered; clients see it in the routed-worker header."""
+        return self.spec.url
+
+    @property
+    def models(self) -> tuple[ModelInfo, ...]:
+        """The models it serves: those registered, else those it lists itself; none while it is pending."""
+        if self.facts is None:
+            return ()
+        return self.spec.models or self.facts.models
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it is ready and its probes succeed."""
+        return self.status is Status.READY and self.health.healthy
+
+    def available(self, now: float) -> bool:
+        """Whether a request may be sent to it at `now`."""
+        return self.healthy and self.breaker.allows(now)
+
+    def enter(self) -> None:
+        """A request is about to be sent to it."""
+        self.in_flight += 1
+
+    def leave(self) -> None:
+        """A request that entered has ended, however it went."""
+        self.in_flight -= 1
+        if not self.in_flight and self.on_idle is not None:
+            self.on_idle()
