@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 JOBS ?= 4
 
-.PHONY: setup conformance test lint types imports docstrings units lock clean
+.PHONY: setup conformance test lint types imports docstrings units models lock clean
 
 setup: $(STAMP)
 
@@ -39,6 +39,10 @@ docstrings: $(STAMP)
 
 units: $(STAMP)
 	$(BIN)/python -m pytest tests -n $(JOBS) -q
+
+# Write the reference server's request models anew from spec/openapi.yaml (a test fails when they are stale).
+models: $(STAMP)
+	$(BIN)/python -m spec.models
 
 # Resolve the dependency ranges of pyproject.toml again (needs the network).
 lock:

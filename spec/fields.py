@@ -6,7 +6,7 @@ is an *aspect*; `<prefix>.<path>.<aspect>` is the id of its clause.
 
 How a place is named: a property by its own name, the items of an array by `item`, an alternative of a union of objects
 by `x-clause-segment`; where the items of an array are such a union, by the alternative's name alone
-(`chat.messages.user.content`). The property that tells the alternatives apart belongs to the union (`chat.messages.role`).
+(`chat.messages.user.content`). What tells the alternatives apart belongs to the union (`chat.messages.role`).
 """
 
 from __future__ import annotations
