@@ -1,0 +1,239 @@
+"""The suite's own HTTP/1.1 client: writes exactly the bytes it is given, keeps every byte and time of the answer.
+
+h11 parses the answer (a sans-I/O parser, so nothing is hidden); the request is written by hand, because a conformance suite must be able
+to send what a well-behaved client library refuses to send. One connection an exchange.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import h11
+
+from conformance.harness.errors import Disproved, TargetError
+from conformance.harness.exchange import Exchange, Outcome
+from conformance.harness.headers import Headers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from conformance.harness.sse import Event
+
+MAX_HEAD_BYTES = 1 << 20
+READ_BYTES = 1 << 16
+CONNECT_BOUND_S = 10.0
+DEFAULT_BOUND_S = 30.0
+
+
+class Live:
+    """An exchange under way. Use as an async context manager; leaving it closes the connection.
+
+    Args:
+        address: host and port of the gateway.
+        request: head and body exactly as they go over the wire; several pieces are written one after the other.
+        method: the method, which the parser needs to know (a HEAD has no body).
+        target: the request target, for messages.
+        within_s: bound of the whole exchange, seconds; when it passes the outcome is `timeout`.
+        receive_buffer: SO_RCVBUF in bytes, for checks of back-pressure.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        request: Sequence[bytes],
+        *,
+        method: str,
+        target: str,
+        within_s: float = DEFAULT_BOUND_S,
+        receive_buffer: int | None = None,
+    ) -> None:
+        self.exchange = Exchange(method=method, target=target, request=b"".join(request))
+        self._address = address
+        self._pieces = list(request)
+        self._deadline = time.monotonic() + within_s
+        self._receive_buffer = receive_buffer
+        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._sender: asyncio.Task[None] | None = None
+        self._events_given = 0
+        self._chunks_given = 0
+
+    async def __aenter__(self) -> Live:
+        exchange = self.exchange
+        # The parser only has to know which request the answer belongs to; what it would write is thrown away.
+        method = exchange.method if exchange.method.isalpha() and exchange.method != "CONNECT" else "POST"
+        self._parser.send(h11.Request(method=method, target="/", headers=[("Host", "gateway")]))
+        self._parser.send(h11.EndOfMessage())
+        exchange.times.started = time.monotonic()
+        sock = socket.socket(socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)  # noqa: FBT003 - the socket module's own signature
+        if self._receive_buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+        try:
+            loop = asyncio.get_running_loop()
+            await asyncio.wait_for(loop.sock_connect(sock, self._address), CONNECT_BOUND_S)
+        except OSError as problem:  # TimeoutError is one
+            sock.close()
+            raise TargetError(
+                f"cannot connect to the gateway at {self._address[0]}:{self._address[1]}: {problem or 'no answer'}; "
+                "it is not running (any more)"
+            ) from problem
+        self._reader, self._writer = await asyncio.open_connection(sock=sock, limit=READ_BYTES)
+        self._sender = asyncio.create_task(self._send())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end("aborted")
+        await self._close()
+
+    async def _send(self) -> None:
+        writer = self._writer
+        if writer is None:
+            return
+        # A gateway may answer and close before it has read everything; what matters then is the answer.
+        with contextlib.suppress(ConnectionError):
+            for piece in self._pieces:
+                writer.write(piece)
+                await writer.drain()
+            self.exchange.times.sent = time.monotonic()
+
+    def _end(self, outcome: Outcome, problem: str = "") -> None:
+        exchange = self.exchange
+        if exchange.outcome == "pending":
+            exchange.outcome, exchange.problem = outcome, problem
+            exchange.times.ended = time.monotonic()
+
+    async def _close(self) -> None:
+        if self._sender is not None:
+            self._sender.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sender
+        if self._writer is not None:
+            self._writer.transport.abort()
+            with contextlib.suppress(Exception):
+                await self._writer.wait_closed()
+            self._writer = None
+
+    def abort(self) -> float:
+        """Leave at once, as a client that is killed; returns the moment (monotonic seconds)."""
+        self._end("aborted")
+        if self._writer is not None:
+            self._writer.transport.abort()
+        return time.monotonic()
+
+    def half_close(self) -> None:
+        """Send FIN, but keep reading."""
+        if self._writer is not None:
+            self._writer.write_eof()
+
+    async def _read(self, within_s: float | None = None) -> bool:
+        """Read once; False when nothing more will come (or, with `within_s`, nothing came in time)."""
+        exchange = self.exchange
+        if exchange.outcome != "pending" or self._reader is None:
+            return False
+        left = self._deadline - time.monotonic()
+        wait_s = left if within_s is None else min(within_s, left)
+        try:
+            data = await asyncio.wait_for(self._reader.read(READ_BYTES), max(wait_s, 0.001))
+        except TimeoutError:
+            if within_s is None or wait_s == left:
+                self._end("timeout", "the request's own bound passed")
+            return False
+        except ConnectionError as problem:
+            self._end("reset", str(problem))
+            return False
+        now = time.monotonic()
+        exchange.raw += data
+        exchange.times.reads.append((now, len(data)))
+        self._feed(data, now)
+        return True
+
+    def _feed(self, data: bytes, now: float) -> None:
+        exchange, parser = self.exchange, self._parser
+        try:
+            parser.receive_data(data)
+            while True:
+                event = parser.next_event()
+                if isinstance(event, h11.InformationalResponse):
+                    exchange.informational.append(event.status_code)
+                elif isinstance(event, h11.Response):
+                    exchange.status, exchange.reason = event.status_code, bytes(event.reason).decode("latin-1")
+                    exchange.headers = Headers(
+                        (bytes(name).decode("latin-1"), bytes(value).decode("latin-1"))
+                        for name, value in event.headers.raw_items()
+                    )
+                    exchange.times.head = now
+                elif isinstance(event, h11.Data):
+                    exchange.pieces.append((now, bytes(event.data)))
+                elif isinstance(event, h11.EndOfMessage):
+                    exchange.trailing = parser.trailing_data[0]
+                    exchange.connection_kept = parser.their_state is h11.DONE
+                    self._end("complete")
+                    return
+                elif event is h11.NEED_DATA:
+                    return
+                else:
+                    # The connection ended where no response was due: nothing was answered.
+                    self._end("cut", "the connection was closed without an answer")
+                    return
+        except h11.RemoteProtocolError as problem:
+            self._end("garbage" if data else "cut", str(problem))
+
+    async def head(self, within_s: float | None = None) -> Exchange:
+        """Wait for the response head. Disproved when the connection ends, or `within_s` passes, without one."""
+        deadline = None if within_s is None else time.monotonic() + within_s
+        while self.exchange.status is None:
+            left = None if deadline is None else deadline - time.monotonic()
+            if (left is not None and left <= 0) or (not await self._read(left) and self._over(deadline)):
+                raise Disproved("no response head", f"no response head came: {self.exchange.brief()}")
+        return self.exchange
+
+    def _over(self, deadline: float | None) -> bool:
+        return self.exchange.outcome != "pending" or (deadline is not None and time.monotonic() >= deadline)
+
+    async def event(self, within_s: float | None = None) -> Event:
+        """The next server-sent event (`[DONE]` too). Disproved when the stream ends, or `within_s` passes, before it."""
+        deadline = None if within_s is None else time.monotonic() + within_s
+        while len(self.exchange.events) <= self._events_given:
+            left = None if deadline is None else deadline - time.monotonic()
+            if (left is not None and left <= 0) or (not await self._read(left) and self._over(deadline)):
+                raise Disproved(
+                    "no further event", f"no event number {self._events_given + 1} came: {self.exchange.brief()}"
+                )
+        self._events_given += 1
+        return self.exchange.events[self._events_given - 1]
+
+    async def chunk(self, within_s: float | None = None) -> Any:
+        """The JSON of the next event that is not `[DONE]`."""
+        while (event := await self.event(within_s)).is_done:
+            pass
+        return event.json
+
+    async def until(self, wanted: bytes, within_s: float | None = None) -> bytes:
+        """Read until the body contains `wanted`; returns the body so far. Disproved when it never does."""
+        deadline = None if within_s is None else time.monotonic() + within_s
+        while wanted not in self.exchange.body:
+            left = None if deadline is None else deadline - time.monotonic()
+            if (left is not None and left <= 0) or (not await self._read(left) and self._over(deadline)):
+                raise Disproved("bytes did not arrive", f"{wanted!r} did not arrive: {self.exchange.brief()}")
+        return self.exchange.body
+
+    async def silent(self, for_s: float) -> bool:
+        """Whether not one byte comes (and the connection stays open) for that long."""
+        before = len(self.exchange.raw)
+        await self._read(for_s)
+        return self.exchange.outcome == "pending" and len(self.exchange.raw) == before
+
+    async def rest(self) -> Exchange:
+        """Read to the end of the answer, of the connection or of the request's bound, and return the whole exchange."""
+        while self.exchange.outcome == "pending":
+            await self._read()
+        return self.exchange

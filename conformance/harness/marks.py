@@ -1,0 +1,48 @@
+"""What a check says about itself: which clauses it judges, behind which engines, in which configuration.
+
+The marks are plain pytest marks, so a parametrised case can carry its own (`pytest.param(case, marks=clause_mark(case.clause_id))`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _pytest.mark.structures import MarkDecorator
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+DEFAULT_ENGINE = "vllm"
+
+
+def clause(*ids: str) -> Callable[[F], F]:
+    """The clauses a check judges; at least one. Its configuration and applicability come from their rows."""
+    if not ids:
+        raise ValueError("clause() needs at least one clause id")
+
+    def mark(check: F) -> F:
+        marked = pytest.mark.clause(*ids)(check)
+        # Explicit, so that checks also run where pytest-asyncio is in strict mode (an installed package, --pyargs).
+        return pytest.mark.asyncio(marked) if inspect.iscoroutinefunction(check) else marked
+
+    return mark
+
+
+def clause_mark(*ids: str) -> MarkDecorator:
+    """The same as a mark for `pytest.param(..., marks=...)`."""
+    return pytest.mark.clause(*ids)
+
+
+def engines(*names: str) -> MarkDecorator:
+    """Run the check once per engine (`sglang`, `vllm`, `tokenspeed`) behind the gateway; without it: vllm only."""
+    return pytest.mark.parametrize("engine", names, indirect=True)
+
+
+def configured(name: str) -> MarkDecorator:
+    """Run the check in this configuration, whatever the rows of its clauses say."""
+    return pytest.mark.configured(name)

@@ -1,0 +1,162 @@
+"""The worker's side of a check: scripts put before a request, and what the workers saw of it.
+
+A script is found by its marker, which travels in the prompt, so every check has its own answers and its own part of the journal however many
+checks share one gateway.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fake_workers.control import Control
+
+from conformance.harness.errors import CheckError, Disproved
+from fake_workers.script import Reply, Script, Wire
+
+if TYPE_CHECKING:
+    from conformance.harness.environment import WorkerAt
+    from fake_workers.journal import Entry
+
+DISPATCH_BOUND_S = 5.0
+
+
+def new_marker() -> str:
+    """A marker no other request of any run carries."""
+    return f"igc-{secrets.token_hex(8)}"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """An observation that a negative statement rests on: this request, differing only in what is judged, did reach a worker."""
+
+    what: str
+    seen: Entry
+
+
+@dataclass
+class Scripted:
+    """A script put for one marker. Give it to `gateway.chat(script)`, or write `script.prompt` into a body of your own."""
+
+    worker: Worker
+    marker: str
+    script: Script
+    put: bool = False
+    must_stay_unseen: bool = False
+    entries: list[Entry] = field(default_factory=list)  # what the journal had when it was last asked
+
+    @property
+    def prompt(self) -> str:
+        """A prompt that carries the marker."""
+        return f"Say hello. {self.marker}"
+
+    async def received(self, n: int = 1, within_s: float = DISPATCH_BOUND_S) -> list[Entry]:
+        """At least `n` dispatches of this marker, in order of arrival; Disproved if there are fewer when the time is up."""
+        entries = await self._look(n, within_s)
+        if len(entries) < n:
+            raise Disproved(
+                "worker did not receive the request",
+                f"{len(entries)} dispatch(es) of {self.marker} reached a worker within {within_s:g} s, expected at least {n}",
+            )
+        return entries
+
+    async def only(self, within_s: float = DISPATCH_BOUND_S) -> Entry:
+        """The one dispatch of this marker; Disproved if there is none, or more than one."""
+        entries = await self.received(1, within_s)
+        if len(entries) > 1:
+            raise Disproved(
+                "worker received the request more than once",
+                f"{len(entries)} dispatches of {self.marker} instead of one",
+            )
+        return entries[0]
+
+    async def never_seen(self, because: Proof) -> None:
+        """No worker received this marker, looked at now and again when the check ends.
+
+        Args:
+            because: proof that it would have been seen: without it, a gateway that reaches no worker at all would pass.
+        """
+        if not isinstance(because, Proof):
+            raise CheckError("never_seen() needs a Proof: await gateway.proof(...), or the .proof of a Refusal")
+        self.must_stay_unseen = True
+        if entries := await self._look(0, 0.0):
+            raise Disproved(
+                "worker received a request it must not see",
+                f"{len(entries)} dispatch(es) of {self.marker} reached worker {entries[0].worker}: {entries[0].body[:300]!r}",
+            )
+
+    async def release(self, hold: str) -> None:
+        """Let the worker go on behind the hold of that name."""
+        await self.worker.control.release(self.marker, hold)
+
+    async def reached(self, hold: str, within_s: float = DISPATCH_BOUND_S) -> bool:
+        """Whether the worker arrives at the hold in that time."""
+        return await self.worker.control.reached(self.marker, hold, within_s=within_s)
+
+    async def peer_left(self, within_s: float = DISPATCH_BOUND_S) -> Entry:
+        """The dispatch whose peer went away before the answer was finished; Disproved if it stays."""
+        entry = await self.worker.control.until_peer_closed(self.marker, within_s=within_s)
+        if entry is None or entry.peer_closed_at is None:
+            raise Disproved(
+                "worker still had its peer",
+                f"the gateway kept the worker's connection of {self.marker} open for {within_s:g} s",
+            )
+        return entry
+
+    async def completed(self, within_s: float = DISPATCH_BOUND_S) -> Entry:
+        """The dispatch whose answer the worker has sent completely; Disproved if it is not so in time."""
+        entry = await self.worker.control.until_completed(self.marker, within_s=within_s)
+        if entry is None or entry.completed_at is None:
+            raise Disproved(
+                "worker could not finish its answer", f"the answer of {self.marker} was not taken in {within_s:g} s"
+            )
+        return entry
+
+    async def _look(self, at_least: int, within_s: float) -> list[Entry]:
+        await self.worker.flush()
+        self.entries = await self.worker.control.entries(self.marker, at_least=at_least, within_s=within_s)
+        return self.entries
+
+
+class Worker:
+    """The worker a check speaks to through the gateway (fixture `worker`); scripts and journal are those of the whole fleet.
+
+    Attributes:
+        name, engine, model, url: of this worker; `url` as it is registered with the gateway.
+        control: the fleet's control client, for what the methods here do not cover (`set_worker`, `all_entries`).
+    """
+
+    def __init__(self, at: WorkerAt, control: Control) -> None:
+        self.name = at.name
+        self.engine = at.engine
+        self.model = at.model
+        self.url = at.url
+        self.control = control
+        self.scripts: list[Scripted] = []
+
+    def script(self, *answers: Reply | Wire) -> Scripted:
+        """Script the answers to a new marker: the n-th dispatch gets the n-th, the last repeats; none given: a plain reply."""
+        scripted = Scripted(self, new_marker(), Script(answers=list(answers) or [Reply()]))
+        self.scripts.append(scripted)
+        return scripted
+
+    async def flush(self) -> None:
+        """Put the scripts that are not put yet; every request does this by itself."""
+        for scripted in self.scripts:
+            if not scripted.put:
+                await self.control.put_script(scripted.marker, scripted.script)
+                scripted.put = True
+
+    async def settle(self) -> None:
+        """End of a check: what must not have been seen still is not, and the fleet forgets this check's markers."""
+        late = [
+            scripted.marker for scripted in self.scripts if scripted.must_stay_unseen and await scripted._look(0, 0.0)
+        ]
+        for scripted in self.scripts:
+            if scripted.put:
+                await self.control.forget(scripted.marker)
+        if late:
+            raise Disproved(
+                "worker received a request it must not see", f"seen after the check had looked: {', '.join(late)}"
+            )

@@ -1,0 +1,72 @@
+"""The pytest plugin of the suite: options, planning, fixtures, verdicts. `conformance/conftest.py` loads it; so does `-p conformance.plugin`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance import options
+from conformance.harness import bounds, verdicts
+from conformance.harness.broker import WORKER_INPUT, connect
+from conformance.harness.errors import UserError
+from conformance.harness.fixtures import _handles, engine, gateway, noise, worker
+from conformance.harness.run import RUN, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["_handles", "engine", "gateway", "noise", "worker"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the options."""
+    options.add(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the options, register marks; in an xdist worker, connect to the controlling process."""
+    config.addinivalue_line("markers", "clause(*ids): the clauses this check judges")
+    config.addinivalue_line("markers", "configured(name): run in this configuration, whatever the clause rows say")
+    try:
+        chosen = options.read(config)
+    except UserError as problem:
+        raise pytest.UsageError(str(problem)) from None
+    workerinput = getattr(config, "workerinput", None)
+    config.stash[RUN] = Run(chosen, broker=connect(workerinput[WORKER_INPUT]) if workerinput else None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """In the controlling process: tell an xdist worker where to ask for environments."""
+    config: pytest.Config = node.config  # type: ignore[attr-defined]
+    node.workerinput[WORKER_INPUT] = config.stash[RUN].serve()  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select by clause, decide what does not apply, keep the rest."""
+    config.stash[RUN].select(items)
+    for item in items:
+        bounds.bound(item)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Bring up every environment the plan needs, before the first check's clock starts."""
+    if not session.config.option.collectonly:
+        session.config.stash[RUN].bring_up(session.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn outcomes into verdicts."""
+    report = yield
+    return verdicts.judge(item, call, report)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop everything that was started, whatever happened."""
+    if run := config.stash.get(RUN, None):
+        run.close()
