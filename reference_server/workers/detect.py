@@ -42,6 +42,11 @@ _SGLANG_LABELS = (
     "model_type",
     "architectures",
 )
+_MODEL_DETAILS = (
+    ("hf_model_type", "model_type"),
+    ("architectures", "architectures"),
+    ("tokenizer_path", "tokenizer_path"),
+)
 
 
 class DetectionError(Exception):
@@ -72,22 +77,25 @@ class Detector:
         if not await self.is_alive(spec):
             raise DetectionError(f"GET {self._settings.health.endpoint} does not succeed")
         cards = await self._cards(spec)
-        models = tuple(_model(card) for card in cards)
-        runtime = spec.runtime or _OWNERS.get(str(cards[0].get("owned_by"))) if cards else spec.runtime
+        first = cards[0] if cards else {}
+        runtime = spec.runtime or _OWNERS.get(str(first.get("owned_by")))
         if runtime is None:
             runtime = await self._runtime_by_endpoint(spec)
-        labels = await self._labels(spec, runtime, cards[0] if cards else {})
-        if not models and not spec.models:
+        about = await self._about(spec, runtime, first)
+        if not cards and not spec.models:
             raise DetectionError("GET /v1/models lists no model, and none was registered with the worker")
-        return WorkerFacts(runtime=runtime, models=models, labels=labels)
+        # The real gateway registers only the first model of a list. The contract's list covers "the models served",
+        # and a client would not understand why a model its worker lists is not found, so all are registered.
+        models = tuple(_model(card, about if number == 0 else {}) for number, card in enumerate(cards))
+        return WorkerFacts(
+            runtime=runtime, models=models, labels={name: _label(value) for name, value in about.items()}
+        )
 
     async def _cards(self, spec: WorkerSpec) -> list[dict[str, Any]]:
         answer = await self._json(spec, "/v1/models")
         data = answer.get("data") if isinstance(answer, dict) else None
         entries = data if isinstance(data, list) else []
-        return [
-            entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
-        ]
+        return [entry for entry in entries if isinstance(entry, dict) and _is_name(entry.get("id"))]
 
     async def _runtime_by_endpoint(self, spec: WorkerSpec) -> str:
         version, server_info = await asyncio.gather(self._json(spec, "/version"), self._json(spec, "/server_info"))
@@ -95,7 +103,8 @@ class Detector:
             return VLLM
         return SGLANG if server_info is not None else GENERIC
 
-    async def _labels(self, spec: WorkerSpec, runtime: str, card: dict[str, Any]) -> dict[str, str]:
+    async def _about(self, spec: WorkerSpec, runtime: str, card: dict[str, Any]) -> dict[str, Any]:
+        """What the worker says about itself: flat, without what it leaves open."""
         found: dict[str, Any] = {}
         if runtime == VLLM:
             version = await self._json(spec, "/version")
@@ -108,7 +117,7 @@ class Detector:
                 if isinstance(answer, dict):
                     found |= {name: answer[name] for name in _SGLANG_LABELS if answer.get(name) is not None}
         found["max_model_len"] = card.get("max_model_len")
-        return {name: _label(value) for name, value in found.items() if value not in (None, "")}
+        return {name: value for name, value in found.items() if value not in (None, "") and not isinstance(value, dict)}
 
     async def _json(self, spec: WorkerSpec, path: str) -> Any:
         """The JSON of a successful answer; `None` for any other answer and for none."""
@@ -135,8 +144,16 @@ def _is_success(status: int) -> bool:
     return status // 100 == 2  # noqa: PLR2004 - the class of success
 
 
-def _model(card: dict[str, Any]) -> ModelInfo:
+def _is_name(value: object) -> bool:
+    """Whether a model id is text that can be shown and asked for: not empty, no half of a surrogate pair."""
+    return isinstance(value, str) and value != "" and value == value.encode(errors="ignore").decode()
+
+
+def _model(card: dict[str, Any], about: dict[str, Any]) -> ModelInfo:
     details: dict[str, object] = {"model_type": list(_MODEL_TYPES)}
+    for name, source in _MODEL_DETAILS:
+        if source in about:
+            details[name] = about[source]
     length = card.get("max_model_len")
     if isinstance(length, int) and length > 0:
         details["context_length"] = length
@@ -145,4 +162,5 @@ def _model(card: dict[str, Any]) -> ModelInfo:
 
 def _label(value: object) -> str:
     """Labels are text: strings as they are, everything else as compact JSON."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return text.encode(errors="replace").decode()

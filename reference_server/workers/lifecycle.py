@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from reference_server.workers.detect import DetectionError
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from reference_server.settings import Settings
     from reference_server.workers.detect import Detector
     from reference_server.workers.registry import Registry
-    from reference_server.workers.worker import Worker
+    from reference_server.workers.worker import Worker, WorkerFacts
 
 _log = logging.getLogger(__name__)
+_ADD, _REMOVE = "AddWorker", "RemoveWorker"  # names of the jobs in the workers API
 
 
 class Lifecycle:
@@ -34,13 +36,24 @@ class Lifecycle:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, worker: Worker) -> None:
-        """Probe a new or changed worker until it is ready or its time is up, then watch over it."""
-        self._replace_task(worker, self._register_and_watch(worker))
+        """Probe a new or changed worker until it is ready or its time is up, then watch over it.
+
+        A new worker whose time is up is forgotten; a changed one that was ready before stays as it was.
+        """
+        self._replace_task(worker, _ADD, self._register_and_watch(worker))
 
     def begin_removal(self, worker: Worker) -> None:
-        """Send nothing more to the worker and forget it once what is under way has ended."""
+        """Send nothing more to the worker and forget it once what is under way has ended.
+
+        A worker that was never ready, or whose removal has begun already, is forgotten at once; requests under way
+        still end in peace.
+        """
+        if worker.status is not Status.READY:
+            self._end_task(worker)
+            self._registry.remove(worker)
+            return
         worker.status = Status.DRAINING
-        self._replace_task(worker, self._drain(worker))
+        self._replace_task(worker, _REMOVE, self._drain(worker))
 
     async def stop(self) -> None:
         """End all tasks and wait until they have ended."""
@@ -49,9 +62,13 @@ class Lifecycle:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _replace_task(self, worker: Worker, job: Coroutine[None, None, None]) -> None:
+    def _end_task(self, worker: Worker) -> None:
         if running := self._tasks.pop(worker.id, None):
             running.cancel()
+
+    def _replace_task(self, worker: Worker, name: str, job: Coroutine[None, None, None]) -> None:
+        self._end_task(worker)
+        worker.job, worker.job_began_at, worker.last_problem = name, time.time(), None
         task = asyncio.get_running_loop().create_task(job)
         self._tasks[worker.id] = task
         task.add_done_callback(lambda done: self._forget_task(worker, done))
@@ -63,26 +80,34 @@ class Lifecycle:
             _log.error("the task of worker %s ended by %r; the worker stays as it is", worker.url, error)
 
     async def _register_and_watch(self, worker: Worker) -> None:
+        facts = await self._detect_in_time(worker)
+        if facts is not None:
+            self._registry.mark_ready(worker, facts)
+            names = ", ".join(model.id for model in worker.models)
+            _log.info("worker %s is ready: %s, models %s", worker.url, facts.runtime, names)
+        elif worker.facts is None:
+            _log.warning("worker %s is given up: %s", worker.url, worker.last_problem)
+            self._registry.remove(worker)
+            return
+        else:
+            worker.job = None
+            _log.warning("worker %s keeps what was known of it: %s", worker.url, worker.last_problem)
+        if self._settings.health.enabled:
+            await self._watch(worker)
+
+    async def _detect_in_time(self, worker: Worker) -> WorkerFacts | None:
         startup = self._settings.worker_startup
         deadline = self._clock() + startup.timeout_s
         await asyncio.sleep(startup.delay_s)
         while True:
             try:
-                facts = await self._detector.detect(worker.spec)
-                break
+                return await self._detector.detect(worker.spec)
             except DetectionError as problem:
                 worker.last_problem = str(problem)
             if self._clock() + startup.check_interval_s > deadline:
-                _log.warning("worker %s is given up: %s", worker.url, worker.last_problem)
-                self._registry.remove(worker)
-                return
+                return None
             _log.info("worker %s is not ready yet: %s", worker.url, worker.last_problem)
             await asyncio.sleep(startup.check_interval_s)
-        self._registry.mark_ready(worker, facts)
-        names = ", ".join(model.id for model in worker.models)
-        _log.info("worker %s is ready: %s, models %s", worker.url, facts.runtime, names)
-        if self._settings.health.enabled:
-            await self._watch(worker)
 
     async def _watch(self, worker: Worker) -> None:
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -62,7 +61,6 @@ class Registry:
             spec=spec,
             breaker=Breaker(self._settings.breaker),
             health=HealthState(self._settings.health, self._clock()),
-            added_at=time.time(),
         )
         self._next_order += 1
         self._workers[worker.id] = worker
@@ -73,6 +71,7 @@ class Registry:
         """Probing succeeded: the worker takes requests, with a fresh breaker and a fresh health state."""
         worker.facts = facts
         worker.last_problem = None
+        worker.job = None
         worker.breaker = Breaker(self._settings.breaker)
         worker.health = HealthState(self._settings.health, self._clock())
         worker.status = Status.READY

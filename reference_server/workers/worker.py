@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PRIORITY = 50
 DEFAULT_COST = 1.0
+DEFAULT_CONNECTION_ATTEMPTS = 20
 
 
 class Status(Enum):
@@ -44,6 +45,7 @@ class WorkerSpec:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     priority: int = DEFAULT_PRIORITY
     cost: float = DEFAULT_COST
+    max_connection_attempts: int = DEFAULT_CONNECTION_ATTEMPTS  # shown only; --worker-startup-timeout-secs is the bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +59,20 @@ class WorkerFacts:
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A registered worker. `order` is its place in the order of registration, `added_at` wall-clock seconds."""
+    """A registered worker. `order` is its place in the order of registration."""
 
     id: str
     order: int
     spec: WorkerSpec
     breaker: Breaker
     health: HealthState
-    added_at: float
     status: Status = Status.PENDING
     facts: WorkerFacts | None = None
     in_flight: int = 0
+    job: str | None = None  # the background job it is subject to, in the workers API's words
+    job_began_at: float = 0.0  # wall clock, seconds
     on_idle: Callable[[], None] | None = None  # called whenever the last request under way has ended
-    last_problem: str | None = None  # why registration has not succeeded yet
+    last_problem: str | None = None  # why the job has not succeeded yet
 
     @property
     def url(self) -> str:
