@@ -91,9 +91,7 @@ def read(config: pytest.Config) -> Options:
             raise UserError(f"--{name.replace('_', '-')} only means something together with --target URL")
     running = dict(_target(text) for text in option.target)
     if len(running) < len(option.target):
-        raise UserError(
-            "--target: two gateways for one configuration; write --target CONFIGURATION=URL with different configurations"
-        )
+        raise UserError("--target: two gateways for one configuration; write --target CONFIGURATION=URL for the others")
     try:
         known = clauses()
     except SpecError as problem:

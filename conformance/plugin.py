@@ -1,7 +1,11 @@
-"""The pytest plugin of the suite: options, planning, fixtures, verdicts. `conformance/conftest.py` loads it; so does `-p conformance.plugin`."""
+"""The pytest plugin of the suite: options, planning, fixtures, verdicts.
+
+`conformance/conftest.py` loads it; so does `-p conformance.plugin`.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +19,9 @@ from conformance.harness.run import RUN, Run
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+CHECKS = Path(__file__).parent / "checks"
+pytest.register_assert_rewrite("conformance.checks")
 
 __all__ = ["_handles", "engine", "gateway", "noise", "worker"]
 
@@ -32,6 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
         chosen = options.read(config)
     except UserError as problem:
         raise pytest.UsageError(str(problem)) from None
+    # A module that cannot be imported is a harness error of its own, no reason to judge nothing.
+    config.option.continue_on_collection_errors = True
     workerinput = getattr(config, "workerinput", None)
     config.stash[RUN] = Run(chosen, broker=connect(workerinput[WORKER_INPUT]) if workerinput else None)
 
@@ -43,8 +52,18 @@ def pytest_configure_node(node: object) -> None:
     node.workerinput[WORKER_INPUT] = config.stash[RUN].serve()  # type: ignore[attr-defined]
 
 
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Collect the modules of `conformance/checks/`, whose names carry no `test_`.
+
+    A module named on the command line is collected by pytest itself.
+    """
+    if file_path.parent == CHECKS and file_path.suffix == ".py" and not parent.session.isinitpath(file_path):
+        return pytest.Module.from_parent(parent, path=file_path)
+    return None
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select by clause, decide what does not apply, keep the rest."""
     config.stash[RUN].select(items)
     for item in items:

@@ -24,7 +24,10 @@ PROMPT: Final = "{{prompt}}"
 
 
 def literal(text: str) -> RawJSON:
-    """A JSON value written exactly so: `literal("1e3")`, `literal("0.10")`, `literal("123456789012345678901234567890")`."""
+    """A JSON value written exactly so.
+
+    `literal("1e3")`, `literal("0.10")`, `literal("123456789012345678901234567890")`.
+    """
     return RawJSON(text)
 
 

@@ -1,4 +1,7 @@
-"""No check runs forever: each coroutine gets a bound of its own, well inside pytest-timeout's, which would end the whole process."""
+"""No check runs forever.
+
+Each coroutine gets a bound of its own, well inside pytest-timeout's, which would end the whole process.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """How xdist workers get at environments: they ask the controlling process, which starts each once and owns it.
 
-One JSON line each way over a socket in a private folder. The first worker that asks also tells the plan, which the controlling process, having
+One JSON line each way over a socket in a private folder. The first worker that asks also tells the plan, which the
+controlling process, having
 collected nothing itself, would not know.
 """
 

@@ -1,6 +1,7 @@
 """The suite's own HTTP/1.1 client: writes exactly the bytes it is given, keeps every byte and time of the answer.
 
-h11 parses the answer (a sans-I/O parser, so nothing is hidden); the request is written by hand, because a conformance suite must be able
+h11 parses the answer (a sans-I/O parser, so nothing is hidden); the request is written by hand, because a conformance
+suite must be able
 to send what a well-behaved client library refuses to send. One connection an exchange.
 """
 
@@ -10,7 +11,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import h11
 
@@ -64,7 +65,7 @@ class Live:
         self._events_given = 0
         self._chunks_given = 0
 
-    async def __aenter__(self) -> Live:
+    async def __aenter__(self) -> Self:
         exchange = self.exchange
         # The parser only has to know which request the answer belongs to; what it would write is thrown away.
         method = exchange.method if exchange.method.isalpha() and exchange.method != "CONNECT" else "POST"
@@ -200,7 +201,10 @@ class Live:
         return self.exchange.outcome != "pending" or (deadline is not None and time.monotonic() >= deadline)
 
     async def event(self, within_s: float | None = None) -> Event:
-        """The next server-sent event (`[DONE]` too). Disproved when the stream ends, or `within_s` passes, before it."""
+        """The next server-sent event (`[DONE]` too).
+
+        Disproved when the stream ends, or `within_s` passes, before it.
+        """
         deadline = None if within_s is None else time.monotonic() + within_s
         while len(self.exchange.events) <= self._events_given:
             left = None if deadline is None else deadline - time.monotonic()

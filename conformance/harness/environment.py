@@ -1,4 +1,7 @@
-"""One configuration made real: a fleet of fake workers, a gateway in front of them, and the proof that requests get through."""
+"""One configuration made real.
+
+A fleet of fake workers, a gateway in front of them, and the proof that requests get through.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,10 @@ def start_fleet(configuration: Configuration, log_dir: Path) -> tuple[Process, s
 
 
 def launch(target: Target, configuration: Configuration, log_dir: Path) -> Running:
-    """Bring up one configuration of a gateway that has an adapter; TargetError or FleetError with the last log lines otherwise."""
+    """Bring up one configuration of a gateway that has an adapter.
+
+    TargetError or FleetError with the last log lines otherwise.
+    """
     running = Running(Environment(configuration.name))
     try:
         fleet, control_url, workers = start_fleet(configuration, log_dir)
@@ -191,7 +197,13 @@ def _until_http(process: Process, url: str, within_s: float) -> None:
 
 
 async def once(
-    url: str, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None, within_s: float = 5.0
+    url: str,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    *,
+    key: str | None = None,
+    within_s: float = 5.0,
 ) -> Exchange | None:
     """One request outside of any check; None when nobody listens."""
     host, _, port = url.removeprefix("http://").partition("/")[0].rpartition(":")
@@ -204,7 +216,10 @@ async def once(
 
 
 async def until_routed(environment: Environment, within_s: float = ROUTES_BOUND_S) -> None:
-    """Wait until a chat request for every model (and alias) reaches the worker it belongs to; TargetError when one does not."""
+    """Wait until a chat request for every model (and alias) reaches the worker it belongs to.
+
+    TargetError when one does not.
+    """
     control = Control(environment.control_url)
     deadline = time.monotonic() + within_s
     owner = {worker.model: worker.name for worker in environment.workers}
@@ -231,18 +246,18 @@ async def _routed(environment: Environment, control: Control, model: str, worker
     await control.put_script(marker, Script(answers=[Reply()]))
     body = bodies.body_for("/v1/chat/completions", model, f"Is anybody there? {marker}", {})
     try:
-        exchange = await once(environment.gateway_url, "POST", "/v1/chat/completions", body, environment.default_key)
+        exchange = await once(
+            environment.gateway_url, "POST", "/v1/chat/completions", body, key=environment.default_key
+        )
         if exchange is None:
             return f"{model}: connection refused"
         if exchange.status != 200:
             return f"{model}: {exchange.brief()}"
         seen = [entry.worker for entry in await control.entries(marker, at_least=1, within_s=1.0)]
-        return (
-            ""
-            if seen == [worker]
-            else f"{model}: answered 200, but workers that saw the request are {seen}, expected [{worker!r}]"
-        )
     except Disproved as problem:
         return f"{model}: {problem}"
+    else:
+        expected = f"expected [{worker!r}]"
+        return "" if seen == [worker] else f"{model}: answered 200, but the workers that saw it are {seen}, {expected}"
     finally:
         await control.forget(marker)

@@ -13,8 +13,9 @@ from conformance.harness.sse import Comment, Event, SseParser
 Outcome = Literal["pending", "complete", "cut", "reset", "timeout", "garbage", "aborted"]
 """How the answer ended.
 
-complete: by its own framing (length, last chunk, or end of connection where neither is given). cut: the connection ended before that.
-reset: TCP reset. timeout: the bound of the request passed. garbage: not HTTP. aborted: the check left. pending: still running.
+complete: by its own framing (length, last chunk, or end of connection where neither is given). cut: the connection
+ended before that. reset: TCP reset. timeout: the bound of the request passed. garbage: not HTTP. aborted: the check
+left. pending: still running.
 """
 
 
@@ -68,7 +69,7 @@ class Exchange:
         except ValueError as problem:
             raise Disproved(
                 "body is not JSON",
-                f"{self.method} {self.target} answered {self.status} with a body that is not JSON ({problem}): {self.body[:300]!r}",
+                f"{self.method} {self.target} answered {self.status}, not JSON ({problem}): {self.body[:300]!r}",
             ) from None
 
     @property

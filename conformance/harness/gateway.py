@@ -13,6 +13,7 @@ from conformance.harness.worker import Proof, Scripted, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import TracebackType
 
     from conformance.harness.environment import Environment
     from conformance.harness.exchange import Exchange
@@ -47,8 +48,10 @@ class Refusal:
 class Gateway:
     """The gateway under test in one configuration, addressed for one engine behind it (fixture `gateway`).
 
-    Headers are pairs; a pair whose value is None leaves out the header the client would add by itself (`content-type`, `accept`,
-    `user-agent`, `authorization`, `host`, `content-length`). `key`: OMIT (not given) uses the configuration's default key, None sends none, a string is
+    Headers are pairs; a pair whose value is None leaves out the header the client would add by itself (`content-
+    type`, `accept`,
+    `user-agent`, `authorization`, `host`, `content-length`). `key`: OMIT (not given) uses the configuration's
+    default key, None sends none, a string is
     sent as a bearer token.
 
     Attributes:
@@ -73,7 +76,7 @@ class Gateway:
         self._address = (split.hostname or "127.0.0.1", split.port or 80)
         self._prefix = split.path.rstrip("/")
 
-    # -- requests ---------------------------------------------------------------------------------------------------------------
+    # -- requests
 
     def open(
         self,
@@ -88,8 +91,7 @@ class Gateway:
     ) -> _Opening:
         """An exchange to follow as it happens: `async with gateway.open(...) as live: ...`.
 
-        Args:
-            body: a dict goes out as JSON, bytes as they are (both with content-length), a list of bytes as HTTP chunks.
+        A dict goes out as JSON, bytes as they are (both with content-length), a list of bytes as HTTP chunks.
         """
         pieces = bodies.request(
             method,
@@ -160,7 +162,10 @@ class Gateway:
         key: Any = OMIT,
         **fields: Any,
     ) -> Exchange:
-        """POST a chat completion of one user message that carries the script's marker; `fields` are added to the body, OMIT leaves one out."""
+        """POST a chat completion of one user message that carries the script's marker.
+
+        `fields` are added to the body, OMIT leaves one out.
+        """
         return await self.post(path, self.chat_body(script, **fields), headers, key=key)
 
     async def completion(
@@ -209,7 +214,7 @@ class Gateway:
         """`open` for a completion."""
         return self.open("POST", COMPLETIONS, self.completion_body(script, **fields), headers)
 
-    # -- negative statements ----------------------------------------------------------------------------------------------------
+    # -- negative statements
 
     async def proof(
         self,
@@ -222,8 +227,7 @@ class Gateway:
     ) -> Proof:
         """Proof that this request reaches a worker and is answered with 200; remembered for the rest of the run.
 
-        Args:
-            valid: see `refuses`.
+        `valid` is what it is in `refuses`.
         """
         body = bodies.complete(path, self.model, valid)
         cache_key = repr((self.base_url, path, body, list(headers), key))
@@ -245,20 +249,19 @@ class Gateway:
         valid: dict[str, Any] | bytes,
         invalid: dict[str, Any] | bytes,
         status: int | tuple[int, ...] = 400,
-        headers: Sequence[tuple[str, str | None]] = (),
         *,
+        headers: Sequence[tuple[str, str | None]] = (),
         key: Any = OMIT,
         invalid_headers: Sequence[tuple[str, str | None]] | None = None,
         invalid_key: Any = OMIT,
     ) -> Refusal:
         """Prove first that the valid twin reaches a worker, then that the invalid one is refused and no worker sees it.
 
-        Args:
-            valid: members laid over the path's ordinary body (model and prompt; OMIT leaves one out), so `{"temperature": 2}` is enough, a whole body
-                works too; or the bytes of a whole body. Wherever a text contains PROMPT, the marker goes.
-            invalid: the same, for the request that must be refused.
-            status: the status (or statuses) it must be refused with.
-            headers, key: of both requests; `invalid_headers` and `invalid_key` replace them for the invalid one.
+        `valid` and `invalid` are members laid over the path's ordinary body (model and prompt; OMIT leaves one out), so
+        `{"temperature": 2}` is enough and a whole body works too; or the bytes of a body. Wherever a text contains
+        PROMPT, the prompt with the marker goes; it also travels as X-Request-ID, for bodies that have no room for it.
+        `status` is what the invalid one must be refused with. `headers` and `key` belong to both requests;
+        `invalid_headers` and `invalid_key` replace them for the invalid one.
         """
         proof = await self.proof(worker, path, valid, headers, key=key)
         script = worker.script()
@@ -320,4 +323,4 @@ class _Opening:
         return await self.live.__aenter__()
 
     async def __aexit__(self, *problem: object) -> None:
-        await self.live.__aexit__(*problem)
+        await self.live.__aexit__(kind, value, trace)

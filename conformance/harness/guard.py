@@ -1,7 +1,9 @@
 """Runs one command and makes sure it never outlives the test run: `python guard.py COMMAND...`.
 
-The guard reads its standard input, whose other end the test run holds. When that end closes (the run is over, or was killed by whatever
-signal), the command's whole process group is asked to stop, then killed. Standard library only, so that it starts in milliseconds.
+The guard reads its standard input, whose other end the test run holds. When that end closes (the run is over, or was
+killed by whatever
+signal), the command's whole process group is asked to stop, then killed. Standard library only, so that it starts in
+milliseconds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a check says about itself: which clauses it judges, behind which engines, in which configuration.
 
-The marks are plain pytest marks, so a parametrised case can carry its own (`pytest.param(case, marks=clause_mark(case.clause_id))`).
+The marks are plain pytest marks, so a parametrised case can carry its own (`pytest.param(case,
+marks=clause_mark(case.clause_id))`).
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ def clause(*ids: str) -> Callable[[F], F]:
         raise ValueError("clause() needs at least one clause id")
 
     def mark(check: F) -> F:
-        marked = pytest.mark.clause(*ids)(check)
+        marked: F = pytest.mark.clause(*ids)(check)
         # Explicit, so that checks also run where pytest-asyncio is in strict mode (an installed package, --pyargs).
-        return pytest.mark.asyncio(marked) if inspect.iscoroutinefunction(check) else marked
+        if inspect.iscoroutinefunction(check):
+            marked = pytest.mark.asyncio(marked)
+        return marked
 
     return mark
 

@@ -1,4 +1,7 @@
-"""What a run plans: every selected check, its clauses, the configuration it needs, and whether it applies to the target at all."""
+"""What a run plans.
+
+Every selected check, its clauses, the configuration it needs, and whether it applies to the target at all.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def plan(item: pytest.Item, target: Target, available: Sequence[str] | None) -> 
     wanted = {str(chosen.args[0])} if chosen else {row.configuration for row in rows} or {"default"}
     callspec = getattr(item, "callspec", None)
     engine = str(callspec.params.get("engine", DEFAULT_ENGINE)) if callspec is not None else DEFAULT_ENGINE
-    name = sorted(wanted)[0]
+    name = min(wanted)
     return Planned(
         nodeid=item.nodeid,
         clauses=ids,
@@ -78,7 +81,8 @@ def _problem(ids: list[str], wanted: set[str]) -> str:
     if unknown := [each for each in ids if each not in clauses()]:
         return f"no row in spec/clauses/ for {', '.join(unknown)}"
     if len(wanted) > 1:
-        return f"its clauses need different configurations ({', '.join(sorted(wanted))}): split the check, or add @configured(...)"
+        names = ", ".join(sorted(wanted))
+        return f"its clauses need different configurations ({names}): split the check, or add @configured(...)"
     if unknown := [each for each in wanted if each not in configurations()]:
         return f"no configuration {unknown[0]!r} in conformance/configurations.yaml"
     return ""

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.harness import guard
@@ -18,6 +17,7 @@ from conformance.harness.errors import HarnessError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 POLL_S = 0.02
 LOG_LINES = 15
@@ -99,7 +99,10 @@ class Process:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port nobody listens on at the moment, below the ephemeral range; whoever uses it must be ready for a conflict."""
+    """A port nobody listens on at the moment, below the ephemeral range.
+
+    Whoever uses it must be ready for a conflict.
+    """
     for _ in range(200):
         port = random.choice(PORTS)  # noqa: S311 - no secret
         with socket.socket() as probe:

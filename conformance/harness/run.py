@@ -54,10 +54,13 @@ class Run:
         self._log_dir: Path | None = None
         self._say: Any = None
 
-    # -- plan -------------------------------------------------------------------------------------------------------------------
+    # -- plan
 
     def select(self, items: list[pytest.Item]) -> None:
-        """Plan the checks among the collected items, and leave in `items` those to be run. Other tests are not touched."""
+        """Plan the checks among the collected items, and leave in `items` those to be run.
+
+        Other tests are not touched.
+        """
         kept = []
         for item in items:
             if not _is_check(item):
@@ -71,7 +74,7 @@ class Run:
                 kept.append(item)
         items[:] = kept
 
-    # -- environments -----------------------------------------------------------------------------------------------------------
+    # -- environments
 
     def bring_up(self, config: pytest.Config) -> None:
         """Have every environment of the plan running; a failure is kept as the environment's `problem`."""
@@ -90,29 +93,26 @@ class Run:
         with self._lock:
             missing = [name for name in needed if name not in self.environments and not self._closed]
             if missing:
-                self._log_dir = self._log_dir or Path(tempfile.mkdtemp(prefix="conformance-"))
+                self._log_dir = logs = self._log_dir or Path(tempfile.mkdtemp(prefix="conformance-"))
                 with ThreadPoolExecutor(STARTS_AT_ONCE) as pool:
-                    for environment in pool.map(self._start, missing):
+                    for environment in pool.map(lambda name: self._start(name, logs), missing):
                         self.environments[environment.configuration] = environment
             return {name: self.environments[name] for name in needed if name in self.environments}
 
-    def _start(self, name: str) -> Environment:
+    def _start(self, name: str, log_dir: Path) -> Environment:
         began = time.monotonic()
         try:
-            if self._log_dir is None:
-                raise HarnessError("no folder for logs")
             if url := self.options.running.get(name):
-                running = running_targets.attach(self.options, configuration(name), url, self._log_dir)
+                running = running_targets.attach(self.options, configuration(name), url, log_dir)
             else:
-                running = launch(self.options.target, configuration(name), self._log_dir)
+                running = launch(self.options.target, configuration(name), log_dir)
         except (HarnessError, UserError, OSError) as problem:
             self.say(f"conformance: {self.options.target.label} ({name}) is not available: {problem}")
             return Environment(name, problem=str(problem) or repr(problem))
         self._running.append(running)
         took = time.monotonic() - began
-        self.say(
-            f"conformance: {self.options.target.label} ({name}) at {running.environment.gateway_url}, ready in {took:.1f} s"
-        )
+        url = running.environment.gateway_url
+        self.say(f"conformance: {self.options.target.label} ({name}) ready at {url} in {took:.1f} s")
         return running.environment
 
     def say(self, line: str) -> None:
@@ -120,7 +120,7 @@ class Run:
         if self._say is not None:
             self._say(line)
 
-    # -- xdist ------------------------------------------------------------------------------------------------------------------
+    # -- xdist
 
     def serve(self) -> str:
         """Address at which xdist workers ask this process for environments."""

@@ -14,7 +14,10 @@ DONE = "[DONE]"
 
 @dataclass(frozen=True)
 class Event:
-    """One event: `data` lines joined by a line feed, the `event` field (empty: message), the id field, bytes and time."""
+    """One event: `data` lines joined by a line feed.
+
+    The `event` field (empty: message), the id field, bytes and time.
+    """
 
     data: str
     event: str = ""

@@ -1,7 +1,8 @@
 """From a pytest outcome to a verdict, with the evidence for it.
 
-A check asserts: *failed*. Looking into an answer that has another shape than the check expects (KeyError, TypeError, ...) is a failure too: the
-answer was wrong. Everything else (HarnessError, a skip, a crash of the check) is a *harness error*: it says nothing about the gateway.
+A check asserts: *failed*. Looking into an answer that has another shape than the check expects (KeyError, TypeError,
+...) is a failure too: the answer was wrong. Everything else (HarnessError, a skip, a crash of the check) is a
+*harness error*: it says nothing about the gateway.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ def judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRep
     problem = call.excinfo.value if call.excinfo else None
     if isinstance(problem, pytest.skip.Exception):
         report.outcome = "failed"
-        report.longrepr = f"HarnessError: the check skipped itself at run time ({problem}); what does not apply is decided before the run"
+        report.longrepr = (
+            f"HarnessError: the check skipped itself at run time ({problem}); "
+            "what does not apply is decided before the run, by the clause rows and the target's claims"
+        )
         verdict = "harness error"
     elif report.failed:
         judged = report.when == "call" or (report.when == "teardown" and isinstance(problem, AssertionError))

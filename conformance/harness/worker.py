@@ -1,7 +1,7 @@
 """The worker's side of a check: scripts put before a request, and what the workers saw of it.
 
-A script is found by its marker, which travels in the prompt, so every check has its own answers and its own part of the journal however many
-checks share one gateway.
+A script is found by its marker, which travels in the prompt, so every check has its own answers and its own part of
+the journal however many checks share one gateway.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fake_workers.control import Control
-
 from conformance.harness.errors import CheckError, Disproved
 from fake_workers.script import Reply, Script, Wire
 
 if TYPE_CHECKING:
+    from fake_workers.control import Control
+
     from conformance.harness.environment import WorkerAt
     from fake_workers.journal import Entry
 
@@ -29,7 +29,10 @@ def new_marker() -> str:
 
 @dataclass(frozen=True)
 class Proof:
-    """An observation that a negative statement rests on: this request, differing only in what is judged, did reach a worker."""
+    """An observation that a negative statement rests on.
+
+    This request, differing only in what is judged, did reach a worker.
+    """
 
     what: str
     seen: Entry
@@ -37,7 +40,10 @@ class Proof:
 
 @dataclass
 class Scripted:
-    """A script put for one marker. Give it to `gateway.chat(script)`, or write `script.prompt` into a body of your own."""
+    """A script put for one marker.
+
+    Give it to `gateway.chat(script)`, or write `script.prompt` into a body of your own.
+    """
 
     worker: Worker
     marker: str
@@ -52,12 +58,15 @@ class Scripted:
         return f"Say hello. {self.marker}"
 
     async def received(self, n: int = 1, within_s: float = DISPATCH_BOUND_S) -> list[Entry]:
-        """At least `n` dispatches of this marker, in order of arrival; Disproved if there are fewer when the time is up."""
+        """At least `n` dispatches of this marker, in order of arrival.
+
+        Disproved if there are fewer when the time is up.
+        """
         entries = await self._look(n, within_s)
         if len(entries) < n:
             raise Disproved(
                 "worker did not receive the request",
-                f"{len(entries)} dispatch(es) of {self.marker} reached a worker within {within_s:g} s, expected at least {n}",
+                f"{len(entries)} dispatch(es) reached a worker in {within_s:g} s, expected at least {n}",
             )
         return entries
 
@@ -83,7 +92,7 @@ class Scripted:
         if entries := await self._look(0, 0.0):
             raise Disproved(
                 "worker received a request it must not see",
-                f"{len(entries)} dispatch(es) of {self.marker} reached worker {entries[0].worker}: {entries[0].body[:300]!r}",
+                f"{len(entries)} dispatch(es) reached worker {entries[0].worker}: {entries[0].body[:300]!r}",
             )
 
     async def release(self, hold: str) -> None:
@@ -120,7 +129,9 @@ class Scripted:
 
 
 class Worker:
-    """The worker a check speaks to through the gateway (fixture `worker`); scripts and journal are those of the whole fleet.
+    """The worker a check speaks to through the gateway (fixture `worker`).
+
+    Scripts and journal are those of the whole fleet.
 
     Attributes:
         name, engine, model, url: of this worker; `url` as it is registered with the gateway.
@@ -136,7 +147,10 @@ class Worker:
         self.scripts: list[Scripted] = []
 
     def script(self, *answers: Reply | Wire) -> Scripted:
-        """Script the answers to a new marker: the n-th dispatch gets the n-th, the last repeats; none given: a plain reply."""
+        """Script the answers to a new marker: the n-th dispatch gets the n-th, the last repeats.
+
+        None given: a plain reply.
+        """
         scripted = Scripted(self, new_marker(), Script(answers=list(answers) or [Reply()]))
         self.scripts.append(scripted)
         return scripted

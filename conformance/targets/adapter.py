@@ -1,6 +1,9 @@
-"""Target adapters: how to install, launch and configure a gateway, and what each of its versions claims (`conformance/targets/<name>.yaml`).
+"""Target adapters: data that says how to run a gateway.
 
-An adapter is data. The suite knows settings by neutral names (`conformance/configurations.yaml`); the adapter turns them into arguments:
+How to install, launch and configure it, and what each of its versions claims (`conformance/targets/<name>.yaml`).
+
+An adapter is data. The suite knows settings by neutral names (`conformance/configurations.yaml`); the adapter turns
+them into arguments:
 
 - `"{value}"` in an argument: the setting's value;
 - `"{values}"` as a whole argument: one argument per element of the list;
@@ -124,9 +127,8 @@ def _claims(adapter: Adapter, version: str) -> Claims:
     for row in adapter.versions:
         if fnmatch.fnmatch(version, row.match):
             return row
-    raise UserError(
-        f"{adapter.name} {version}: conformance/targets/{adapter.name}.yaml says nothing of this version; add it under `versions`"
-    )
+    file = f"conformance/targets/{adapter.name}.yaml"
+    raise UserError(f"{adapter.name} {version}: {file} says nothing of this version; add it under `versions`")
 
 
 def arguments(launch: Launch, settings: dict[str, Any]) -> list[str]:
@@ -148,7 +150,10 @@ def arguments(launch: Launch, settings: dict[str, Any]) -> list[str]:
 
 
 def command_override(target: Target) -> list[str] | None:
-    """An existing installation named by the environment: CONFORMANCE_COMMAND_<NAME>[_<VERSION>], e.g. CONFORMANCE_COMMAND_SMG_1_12_0."""
+    """An existing installation named by the environment.
+
+    CONFORMANCE_COMMAND_<NAME>[_<VERSION>], e.g. CONFORMANCE_COMMAND_SMG_1_12_0.
+    """
     base = "CONFORMANCE_COMMAND_" + re.sub(r"\W", "_", target.name).upper()
     keys = [f"{base}_{re.sub(r'[^A-Za-z0-9]', '_', target.version).upper()}"] if target.version else []
     for key in [*keys, base]:

@@ -19,7 +19,10 @@ INSTALL_BOUND_S = 900
 
 
 def root() -> Path:
-    """Where environments live: CONFORMANCE_TARGETS_DIR, else `.targets/` beside the package (or in the working directory when installed)."""
+    """Where environments live.
+
+    CONFORMANCE_TARGETS_DIR, else `.targets/` beside the package (or in the working directory when installed).
+    """
     if given := os.environ.get("CONFORMANCE_TARGETS_DIR"):
         return Path(given)
     project = Path(__file__).parents[2]
