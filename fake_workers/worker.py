@@ -1,0 +1,169 @@
+"""One worker: a dialect behind a listening socket, answering as scripted or as the engine would."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Literal
+
+from fake_workers.dialects import dialect_of
+from fake_workers.dialects.base import Delayed, Generation
+from fake_workers.journal import Entry
+from fake_workers.markers import find_marker
+from fake_workers.net.listener import Listener
+from fake_workers.net.messages import LAST_CHUNK, SSE_TYPE, Response, chunk_bytes, head_bytes, http_date
+from fake_workers.net.play import Player
+from fake_workers.script import Wire
+
+if TYPE_CHECKING:
+    from fake_workers.book import ScriptBook
+    from fake_workers.dialects.base import Answered
+    from fake_workers.journal import Journal
+    from fake_workers.net.exchange import Exchange, Request
+    from fake_workers.spec import WorkerSpec
+
+HEALTH_PATHS = frozenset({"/health", "/health_generate", "/ping", "/ready", "/readiness", "/liveness"})
+_HANG_BOUND_S = 600.0
+Health = int | Literal["hang"] | None
+
+
+class Worker:
+    """An engine as a gateway sees it. Start and stop it from one event loop."""
+
+    def __init__(self, spec: WorkerSpec, name: str, *, host: str, book: ScriptBook, journal: Journal) -> None:
+        """Describe the worker; nothing listens before :meth:`start`."""
+        self.spec = spec
+        self.name = name
+        self.dialect = dialect_of(spec)
+        self.server_name = self.dialect.server_name
+        self.health: Health = None
+        self._book = book
+        self._journal = journal
+        self._listener = Listener(self, host, spec.port, keep_alive_s=spec.keep_alive_s)
+
+    @property
+    def url(self) -> str:
+        """Base URL, known once started."""
+        return self._listener.url
+
+    @property
+    def listening(self) -> bool:
+        """Whether connections are accepted."""
+        return self._listener.listening
+
+    async def start(self) -> None:
+        """Listen; raises :class:`~fake_workers.errors.SpecError` when the port cannot be used."""
+        self._listener.reserve()
+        await self._listener.listen()
+
+    async def stop(self) -> None:
+        """Stop listening and drop all connections."""
+        await self._listener.close()
+
+    async def set_listening(self, listening: bool) -> None:
+        """Accept connections again, or refuse them (idle ones are closed, answers under way are finished)."""
+        if listening:
+            await self._listener.listen()
+        else:
+            self._listener.refuse()
+
+    # the application on top of a connection --------------------------------------------------------------------------
+
+    def _entry(self, request: Request, connection: int, marker: str | None) -> Entry:
+        return Entry(
+            seq=self._journal.next_seq(),
+            worker=self.name,
+            marker=marker,
+            method=request.method,
+            target=request.target,
+            head=request.head,
+            body=request.body,
+            started_at=request.started_at,
+            received_at=request.received_at,
+            connection=connection,
+        )
+
+    def handle(self, exchange: Exchange) -> None:
+        """Answer one request."""
+        request = exchange.request
+        marker = find_marker(request.body, request.head)
+        entry = self._entry(request, exchange.connection_number, marker)
+        entry.dispatch, answer = self._book.dispatched(marker)
+        self._journal.add(entry)
+        exchange.note_in(self._journal, entry)
+        if answer is None:
+            if self.health is not None and request.path in HEALTH_PATHS:
+                self._fail_health(exchange)
+                return
+            self._send(exchange, self.dialect.answer(request), marker)
+        elif isinstance(answer, Wire):
+            exchange.run(Player(exchange, self._book, marker or "").play(answer))
+        else:
+            self._send(exchange, self.dialect.answer_scripted(request, answer), marker)
+
+    def incomplete(self, request: Request, connection: int, outcome: str) -> None:
+        """Journal a request that never became complete."""
+        entry = self._entry(request, connection, find_marker(request.body, request.head))
+        entry.outcome = outcome
+        if outcome != "malformed":
+            entry.peer_closed_at = request.received_at
+        self._journal.add(entry)
+
+    def _fail_health(self, exchange: Exchange) -> None:
+        if self.health == "hang":
+            exchange.run(self._hang(exchange))
+        else:
+            exchange.respond(Response(int(self.health or 503), b"", None))
+
+    @staticmethod
+    async def _hang(exchange: Exchange) -> None:
+        await asyncio.sleep(_HANG_BOUND_S)
+        exchange.hang_up("stalled")
+
+    def _send(self, exchange: Exchange, answered: Answered, marker: str | None) -> None:
+        if isinstance(answered, Response):
+            exchange.respond(answered)
+        elif isinstance(answered, Delayed):
+            exchange.run(self._later(exchange, answered))
+        elif answered.call.stream:
+            exchange.run(self._stream(exchange, answered, marker or ""))
+        elif answered.outcome.holds:
+            exchange.run(self._whole(exchange, answered, marker or ""))
+        else:
+            exchange.respond(answered.whole(answered.call, answered.outcome))
+
+    @staticmethod
+    async def _later(exchange: Exchange, answered: Delayed) -> None:
+        await asyncio.sleep(answered.delay_s)
+        exchange.respond(answered.response)
+
+    async def _whole(self, exchange: Exchange, work: Generation, marker: str) -> None:
+        for hold in work.outcome.holds.values():
+            if not await self._book.held(marker, hold, work.outcome.hold_max_s):
+                exchange.hang_up("hold_expired")
+                return
+        exchange.respond(work.whole(work.call, work.outcome))
+
+    async def _stream(self, exchange: Exchange, work: Generation, marker: str) -> None:
+        head = self._stream_head(work)
+        if work.early_head:
+            exchange.send(head)
+            head = b""
+        holds = dict(work.outcome.holds)
+        for event in work.events(work.call, work.outcome):
+            hold = holds.pop(event.piece, None) if event.piece is not None else None
+            if hold is not None and not await self._book.held(marker, hold, work.outcome.hold_max_s):
+                exchange.hang_up("hold_expired")
+                return
+            exchange.send(head + chunk_bytes(event.data))
+            head = b""
+            await asyncio.sleep(0)  # one event, one write, as a real engine's tokens arrive
+            await exchange.ready()
+        exchange.send(LAST_CHUNK)
+        exchange.finish()
+
+    def _stream_head(self, work: Generation) -> bytes:
+        headers = [("date", http_date())]
+        if self.server_name is not None:
+            headers.append(("server", self.server_name))
+        headers += [("content-type", SSE_TYPE), *work.headers, ("transfer-encoding", "chunked")]
+        return head_bytes(200, headers)
