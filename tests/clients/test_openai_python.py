@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import openai
 import pytest
-from fake_workers.control import Control
-from fake_workers.wire import json as json_answer
 from pydantic import BaseModel
 
+from fake_workers.control import Control
 from fake_workers.script import Reply, Script
+from fake_workers.wire import json as json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
