@@ -1,0 +1,134 @@
+"""What the checks of chat requests share: cases as data, a request's way to the worker, and its refusal.
+
+A table of cases is written when the module is imported; the prompt of a script is only known when a check runs. So
+tables write `PROMPT` where the prompt goes, and the helpers here put it in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conformance.checks.chat_json import differences, parse
+from conformance.harness.bodies import PROMPT, body_for, encode, with_prompt
+from conformance.harness.errors import Disproved
+from conformance.harness.gateway import CHAT
+from conformance.harness.marks import clause_mark
+from fake_workers import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from _pytest.mark.structures import ParameterSet
+
+    from conformance.harness.exchange import Exchange
+    from conformance.harness.gateway import Gateway, Refusal
+    from conformance.harness.worker import Worker
+    from fake_workers.journal import Entry
+    from fake_workers.script import Reply, Wire
+
+Fields = dict[str, Any]
+"""Members of a chat request, laid over a model and one user message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A request that a worker received: the two bodies with their numbers as written, and both sides as recorded."""
+
+    sent: Any
+    got: Any
+    exchange: Exchange
+    entry: Entry
+
+    def changes(self, *path: str | int, digits: bool = True, additions: bool = False) -> list[str]:
+        """What did not arrive as sent at `path` (a step is a member's name or an item's number)."""
+        here = _place(path)
+        if not _has(self.got, path):
+            return [f"{here}: sent, did not arrive"]
+        return differences(_at(self.sent, path), _at(self.got, path), digits=digits, additions=additions, at=here)
+
+    def at(self, *path: str | int) -> Any:
+        """What the worker received at `path`; the check fails if nothing is there."""
+        if not _has(self.got, path):
+            raise Disproved("did not arrive", f"{_place(path)} did not arrive at the worker: {self.entry.body[:300]!r}")
+        return _at(self.got, path)
+
+
+def case(clause_id: str, *values: Any, name: str | None = None) -> ParameterSet:
+    """A case of a parametrised check: its clause, its arguments, and a name if the clause has several cases."""
+    tail = clause_id.removeprefix("chat.")
+    return pytest.param(*values, id=f"{tail}-{name}" if name else tail, marks=clause_mark(clause_id))
+
+
+def says(content: Any = PROMPT, role: str = "user", **members: Any) -> dict[str, Any]:
+    """A message; by default the user says the prompt."""
+    return {"role": role, "content": content, **members}
+
+
+def tool(name: str = "look_up", **members: Any) -> dict[str, Any]:
+    """A function tool without parameters of its own; `members` go beside the name."""
+    return {
+        "type": "function",
+        "function": {"name": name, "parameters": {"type": "object", "properties": {}}, **members},
+    }
+
+
+def answer(message: dict[str, Any], finish_reason: str = "stop", **choice: Any) -> Wire:
+    """A worker's answer of one choice with this message, and whatever else the choice holds."""
+    choices = [{"index": 0, "message": message, "finish_reason": finish_reason, **choice}]
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1700000000, "model": "m"}
+    return wire.json(200, {**head, "choices": choices, "usage": usage})
+
+
+async def deliver(gateway: Gateway, worker: Worker, *answers: Reply | Wire, **fields: Any) -> Delivery:
+    """Send a chat request, which must be accepted with 200 and reach exactly one worker.
+
+    Raises:
+        Disproved: the gateway refused the request, or answered otherwise than with the worker's 200.
+    """
+    script = worker.script(*answers)
+    filled = with_prompt(body_for(CHAT, gateway.model, PROMPT, fields), script.prompt)
+    return await deliver_bytes(gateway, worker, encode(filled), script)
+
+
+async def deliver_bytes(gateway: Gateway, worker: Worker, sent: bytes, script: Any = None) -> Delivery:
+    """As `deliver`, with the bytes of the body given; without a script, the marker goes where they say PROMPT."""
+    if script is None:
+        script = worker.script()
+        sent = with_prompt(sent, script.prompt)
+    exchange = await gateway.post(CHAT, sent)
+    if exchange.status != 200:
+        raise Disproved("not accepted", f"a request that must be accepted was not: {exchange.brief()}")
+    entry = await script.only()
+    return Delivery(sent=parse(sent), got=parse(entry.body), exchange=exchange, entry=entry)
+
+
+async def refused(gateway: Gateway, worker: Worker, valid: Mapping[str, Any], invalid: Mapping[str, Any]) -> Refusal:
+    """The request with `invalid` is refused with 400 and no worker sees it, though its twin with `valid` is seen."""
+    return await gateway.refuses(worker, CHAT, dict(valid), dict(invalid))
+
+
+def _has(value: Any, path: tuple[str | int, ...]) -> bool:
+    for step in path:
+        inside = (isinstance(value, dict) and step in value) or (
+            isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value)
+        )
+        if not inside:
+            return False
+        value = value[step]
+    return True
+
+
+def _at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _place(path: tuple[str | int, ...]) -> str:
+    return (
+        "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".") or "the body"
+    )
