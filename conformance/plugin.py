@@ -14,7 +14,7 @@ from conformance import options
 from conformance.harness import bounds, verdicts
 from conformance.harness.broker import WORKER_INPUT, connect
 from conformance.harness.errors import UserError
-from conformance.harness.fixtures import _handles, engine, gateway, noise, worker
+from conformance.harness.fixtures import _handles, engine, gateway, noise, noise_s, worker
 from conformance.harness.run import RUN, Run
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHECKS = Path(__file__).parent / "checks"
 pytest.register_assert_rewrite("conformance.checks")
 
-__all__ = ["_handles", "engine", "gateway", "noise", "worker"]
+__all__ = ["_handles", "engine", "gateway", "noise", "noise_s", "worker"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,8 +12,6 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fake_workers.control import Control
-
 from conformance.harness import bodies
 from conformance.harness.client import Live
 from conformance.harness.errors import Disproved, FleetError, HarnessError, TargetError
@@ -21,6 +19,7 @@ from conformance.harness.processes import Process, free_port
 from conformance.harness.worker import new_marker
 from conformance.targets.adapter import arguments, command_override
 from conformance.targets.install import installed
+from fake_workers.control import Control
 from fake_workers.script import Reply, Script
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class Running:
 
 def start_fleet(configuration: Configuration, log_dir: Path) -> tuple[Process, str, list[WorkerAt]]:
     """Start the fake workers of a configuration; FleetError when they do not come up."""
-    command = [sys.executable, "-c", RUN_FLEET, "--exit-with-parent"]
+    command = [sys.executable, "-c", RUN_FLEET]
     for worker in configuration.workers:
         options = "".join(f",{key}={value}" for key, value in worker.options.items())
         command += ["--worker", f"name={worker.name},engine={worker.engine},model={worker.model},port=0{options}"]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from fake_workers.control import Control
 
 from conformance.harness.errors import CheckError, TargetError
 from conformance.harness.gateway import Gateway
@@ -15,6 +14,7 @@ from conformance.harness.noise import Noise, measure
 from conformance.harness.run import PLANNED, RUN
 from conformance.harness.verdicts import HANDLES, Handles, gather
 from conformance.harness.worker import Worker
+from fake_workers.control import Control
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 def noise() -> Noise:
     """How late this machine is, measured once a process; `noise.allow(limit_s)` is a limit that accounts for it."""
     return measure()
+
+
+@pytest.fixture(scope="session")
+def noise_s(noise: Noise) -> float:
+    """Seconds to add to a limit of the contract on this machine."""
+    return noise.margin_s
 
 
 @pytest.fixture

@@ -322,5 +322,7 @@ class _Opening:
         await self._worker.flush()
         return await self.live.__aenter__()
 
-    async def __aexit__(self, *problem: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.live.__aexit__(kind, value, trace)

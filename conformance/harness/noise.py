@@ -15,9 +15,14 @@ class Noise:
 
     worst_s: float
 
+    @property
+    def margin_s(self) -> float:
+        """What this machine may add to a limit: ten times the worst delay seen, at least 50 ms."""
+        return max(0.05, 10 * self.worst_s)
+
     def allow(self, limit_s: float) -> float:
-        """A limit of the contract plus what this machine may add: ten times the worst delay seen, at least 50 ms."""
-        return limit_s + max(0.05, 10 * self.worst_s)
+        """A limit of the contract plus what this machine may add."""
+        return limit_s + self.margin_s
 
 
 def measure() -> Noise:

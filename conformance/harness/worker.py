@@ -14,9 +14,8 @@ from conformance.harness.errors import CheckError, Disproved
 from fake_workers.script import Reply, Script, Wire
 
 if TYPE_CHECKING:
-    from fake_workers.control import Control
-
     from conformance.harness.environment import WorkerAt
+    from fake_workers.control import Control
     from fake_workers.journal import Entry
 
 DISPATCH_BOUND_S = 5.0
