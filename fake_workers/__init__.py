@@ -1,4 +1,4 @@
-"""Engines that stand in for SGLang, vLLM and TokenSpeed: faithful when asked for load, scripted when asked for a fault."""
+"""Engines that stand in for SGLang, vLLM and TokenSpeed: faithful under load, scripted for a fault."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from fake_workers.fleet import Fleet
 from fake_workers.spec import ENGINES, WorkerSpec, make_spec, parse_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
 _BAD_INPUT = 2
 
@@ -97,11 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(work: object) -> None:
+def _run(work: Coroutine[None, None, None]) -> None:
     try:
         import uvloop  # noqa: PLC0415 - not available on every platform
     except ImportError:
-        asyncio.run(work)  # type: ignore[arg-type]
+        asyncio.run(work)
     else:
         uvloop.run(work)
 

@@ -1,7 +1,8 @@
 """The client of a control port: what tests use to script workers and read their journal from another process.
 
-A small HTTP/1.1 client on asyncio streams with kept connections; every call has a bound. An instance may be used from
-several event loops one after the other (connections of a loop that has ended are dropped), and by several tasks at once.
+A small HTTP/1.1 client on asyncio streams with kept connections; every call has a bound. An instance may be used
+from several event loops one after the other (connections of a loop that has ended are dropped), and by several
+tasks at once.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Control:
     async def set_worker(
         self, name: str, listening: bool | None = None, health: int | Literal["hang"] | None = None
     ) -> None:
-        """Refuse or accept connections (None leaves it), and fail health checks (None: answer them as the engine does)."""
+        """Refuse or accept connections (None leaves it), fail health checks (None: answer as the engine does)."""
         body = json.dumps({"listening": listening, "health": health}).encode()
         await self._call("PUT", f"/workers/{quote(name, safe='')}", body)
 

@@ -44,7 +44,7 @@ class _Refused(Exception):  # noqa: N818 - an answer of the control port
 class ControlPort:
     """Serves one fleet's book, journal and workers."""
 
-    server_name = None
+    server_name: str | None = None
 
     def __init__(self, fleet: Fleet, host: str, port: int) -> None:
         """Describe the port; nothing is bound before :meth:`start`."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Fleet:
     """Workers that share a book and a journal.
 
-    ``async with Fleet([WorkerSpec(engine="vllm", model="m")]) as fleet`` starts them; ``fleet.urls`` are their addresses,
-    ``fleet.control_url`` that of the control port. Belongs to the event loop that started it.
+    ``async with Fleet([WorkerSpec(engine="vllm", model="m")]) as fleet`` starts them; ``fleet.urls`` are their
+    addresses, ``fleet.control_url`` that of the control port. Belongs to the event loop that started it.
     """
 
     def __init__(self, specs: Sequence[WorkerSpec], *, host: str = "127.0.0.1", control_port: int = 0) -> None:

@@ -1,7 +1,7 @@
 """The journal: every request as it arrived, and what became of it.
 
 Times are ``CLOCK_MONOTONIC`` seconds, so they compare across processes of one machine. Memory is bounded: the oldest
-finished entries leave when there are too many, or too many bytes; :meth:`Journal.forget` drops a marker's entries at once.
+entries leave when there are too many, or too many bytes; :meth:`Journal.forget` drops a marker's entries at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Entry:
         sent: every write as (time, bytes).
         completed_at: when the answer was finished by the worker.
         peer_closed_at: when the peer left before the answer was finished.
-        outcome: None while it goes on; answered, closed, reset, stalled, hold_expired, peer_left, incomplete, malformed.
+        outcome: None while it goes on; answered, closed, reset, stalled, hold_expired, peer_left, incomplete,
+            malformed, failed, cancelled.
         connection: number of the TCP connection it came over, from 1 in each worker.
         dispatch: number of this dispatch of its marker, from 0.
     """
@@ -173,7 +174,7 @@ class Journal:
             self._bytes = sum(_weight(entry) for entry in kept)
 
     async def wait(self, marker: str | None, settled: Callable[[], bool], within_s: float) -> bool:
-        """Wait until ``settled()`` holds, looking again whenever an entry of the marker changes; False when time is up."""
+        """Wait until ``settled()`` holds, looking whenever an entry of the marker changes; False when time is up."""
         loop = asyncio.get_running_loop()
         deadline = monotonic() + within_s
         while not settled():

@@ -1,8 +1,8 @@
 """What a fake worker is told to do for one request.
 
-A :class:`Script` has one answer for each dispatch of its marker, the last one repeating: so a gateway that retries can be
-given a failure first and a success next. An answer is a :class:`Reply` (what the model says; the dialect of the worker
-words it) or a :class:`Wire` (bytes and moments, exactly).
+A :class:`Script` has one answer for each dispatch of its marker, the last one repeating: so a gateway that retries
+can be given a failure first and a success next. An answer is a :class:`Reply` (what the model says; the dialect of the
+worker words it) or a :class:`Wire` (bytes and moments, exactly).
 
 Everything is a pydantic model, so the control port and tests share one notation; in JSON, bytes are base64.
 """
@@ -36,11 +36,13 @@ class Reply(_Model):
     Attributes:
         pieces: text as the engine would emit it, one piece a step; joined for a non-streaming request.
         finish_reason: as the engine would report it (stop, length, tool_calls, abort, ...).
-        prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens: usage as reported; completion_tokens None counts
-            pieces, reasoning pieces and tool calls.
+        prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens: usage as reported; completion_tokens None
+            counts pieces, reasoning pieces and tool calls.
         reasoning: reasoning text before the answer, one piece a step.
         tool_calls: calls made after the text.
-        hold_before: piece number (0-based, content pieces) to hold name; a non-streaming answer waits for all of them first.
+        hold_before: content piece (from 0; -1 is before any byte) to hold name; a non-streaming answer waits for all
+            of them first.
+        hold_max_s: bound of each hold, in seconds.
         embedding: the vector given for every input of an embeddings request.
         model: overrides the model name the dialect would report.
     """
@@ -63,8 +65,8 @@ class Reply(_Model):
 class Head(_Model):
     """Status line and headers, in the given order and spelling.
 
-    ``framing`` "auto" adds ``transfer-encoding: chunked`` when neither content-length nor transfer-encoding is given and
-    the status may have a body; "none" adds nothing, so that the body ends with the connection.
+    ``framing`` "auto" adds ``transfer-encoding: chunked`` when neither content-length nor transfer-encoding is given
+    and the status may have a body; "none" adds nothing, so that the body ends with the connection.
     """
 
     kind: Literal["head"] = "head"
@@ -89,7 +91,7 @@ class Raw(_Model):
 
 
 class Hold(_Model):
-    """Stop here until the test releases ``name``; when ``max_s`` seconds pass first, hang up (outcome ``hold_expired``)."""
+    """Stop here until the test releases ``name``; after ``max_s`` seconds hang up (outcome ``hold_expired``)."""
 
     kind: Literal["hold"] = "hold"
     name: str

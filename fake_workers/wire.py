@@ -5,6 +5,7 @@ All of them are plain data; nothing here touches a socket.
 
 from __future__ import annotations
 
+import itertools
 import json as jsonlib
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def json(status: int, obj: Any, headers: Iterable[tuple[str, str]] = ()) -> Wire
 
 
 def event(data: Any, *, name: str | None = None, id: str | None = None) -> bytes:  # noqa: A002 - the SSE field's name
-    """Return one SSE event; data that is no string or bytes is printed as JSON, line breaks become several data lines."""
+    """Return one SSE event; data other than text or bytes is printed as JSON, a line break starts a new data line."""
     if isinstance(data, str):
         text = data
     else:
@@ -61,7 +62,7 @@ def comment(text: str = "ping") -> bytes:
 def sse_steps(
     events: Iterable[Any], hold_before: Mapping[int, str] | None = None, *, done: int | bool = True
 ) -> list[Step]:
-    """Return one chunk an event; bytes go out as they are, anything else through :func:`event`; ``done`` counts [DONE]s."""
+    """Return one chunk an event: bytes as they are, anything else through :func:`event`; ``done`` counts [DONE]s."""
     holds = dict(hold_before or {})
     steps: list[Step] = []
     blocks = [one if isinstance(one, bytes) else event(one) for one in events] + [DONE] * int(done)
@@ -84,7 +85,7 @@ def sse(
     headers: Iterable[tuple[str, str]] = (),
     status: int = 200,
 ) -> Wire:
-    """Answer with an event stream; ``done`` False leaves [DONE] out, 2 doubles it; ``hold_before`` counts events from 0."""
+    """Answer with an event stream; ``done`` False leaves [DONE] out, 2 doubles it; ``hold_before`` counts from 0."""
     return Wire(steps=[sse_head(headers, status), *sse_steps(events, hold_before, done=done), End()])
 
 
@@ -135,7 +136,7 @@ def split_at(data: bytes, *offsets: int, pause_s: float = 0.02) -> list[Step]:
     """Return chunks of data broken at the offsets, with a pause between, so that they arrive as separate reads."""
     bounds = [0, *sorted(offsets), len(data)]
     steps: list[Step] = []
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in itertools.pairwise(bounds):
         if start:
             steps.append(Pause(seconds=pause_s))
         steps.append(Chunk(data=data[start:stop]))

@@ -1,4 +1,4 @@
-"""What all dialects share: routes, refusals, the way from a request to events, and from a scripted reply to an outcome."""
+"""What all dialects share: routes, refusals, from a request to events, from a scripted reply to an outcome."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not an error o
 
 @dataclass(slots=True)
 class Generation:
-    """A judged request that the engine now works on; the worker runs it through the latency model and sends the answer."""
+    """A judged request the engine now works on; the worker runs it through the latency model and answers."""
 
     call: Call
     outcome: Outcome

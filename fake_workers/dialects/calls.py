@@ -1,4 +1,4 @@
-"""Reads a request body into a :class:`~fake_workers.engine.outcome.Call`, leniently: what has the wrong type counts as absent.
+"""Reads a request body into a :class:`~fake_workers.engine.outcome.Call`, leniently: a wrong type counts as absent.
 
 Judging is the dialect's business and comes before; a scripted reply skips the judging, so this must never fail.
 """

@@ -111,7 +111,7 @@ class ChatStream:
             if call.arguments:
                 yield self._tool(choice, number, None, None, call.arguments, step)
 
-    def _tool(
+    def _tool(  # noqa: PLR0917 - private, each argument is one key of the chunk
         self, choice: Choice, number: int, tool_id: str | None, name: str | None, arguments: str, step: int
     ) -> Event:
         function = {"name": name, "arguments": arguments}

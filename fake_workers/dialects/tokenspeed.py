@@ -1,6 +1,6 @@
 """The TokenSpeed dialect: its inference port is a nested gateway, so this words answers as such a gateway does.
 
-Source: TokenSpeed 0.1.1 has no HTTP server of its own for inference; it starts a bundled gateway in front of its engine.
+Source: TokenSpeed 0.1.1 has no HTTP server of its own for inference; it starts a bundled gateway before its engine.
 """
 
 from __future__ import annotations

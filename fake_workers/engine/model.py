@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WORDS = tuple(
     " " + word
     for word in (
-        "am an as at be by do go he if in is it me my no of on or so to up us we ox pi hi ha oh ah ye ad".split()
+        "am an as at be by do go he if in is it me my no of on or so to up us we ox pi hi ha oh ah ye ad".split()  # noqa: SIM905 - a list of 32 quoted words is unreadable
     )
 )
 _FIRST = ("Now", "The", "You", "All", "One", "Yes", "Its", "Let")
@@ -53,7 +53,7 @@ class _Dice:
 def generate(call: Call, seed: int) -> Outcome:
     """Return what the model says to a request; choices are prompt-major, ``n`` a prompt."""
     choices = [
-        _sample(call, prompt, _Dice(seed, call.seed, prompt, sample), number * call.n + sample)
+        _sample(call, _Dice(seed, call.seed, prompt, sample), number * call.n + sample)
         for number, prompt in enumerate(call.prompts)
         for sample in range(call.n)
     ]
@@ -65,7 +65,7 @@ def generate(call: Call, seed: int) -> Outcome:
     )
 
 
-def _sample(call: Call, prompt: str, dice: _Dice, index: int) -> Choice:
+def _sample(call: Call, dice: _Dice, index: int) -> Choice:
     choice = Choice(index)
     if call.thinking:
         choice.reasoning = _words(dice, _REASONING_SHORTEST + dice.roll(_REASONING_SPREAD))

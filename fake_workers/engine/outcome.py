@@ -44,7 +44,7 @@ class Call:
 
 @dataclass(slots=True)
 class Choice:
-    """One sample: reasoning first, then text or calls. ``matched`` is the stop string that ended it, None for the EOS token."""
+    """One sample: reasoning first, then text or calls. ``matched`` is the stop string that ended it, None for EOS."""
 
     index: int
     pieces: list[str] = field(default_factory=list)

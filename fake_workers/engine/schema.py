@@ -11,9 +11,9 @@ _SIMPLE: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": T
 def minimal_instance(schema: Any) -> Any:
     """Return a small value that satisfies a schema of the kinds engines accept.
 
-    Understands const, enum, default, examples, type (also lists), properties with required, items with minItems, string
-    lengths, number bounds, $ref within the document, and the first branch of anyOf, oneOf and allOf. A schema that is no
-    object gives an empty object.
+    Understands const, enum, default, examples, type (also lists), properties with required, items with minItems,
+    string lengths, number bounds, $ref within the document, allOf, and the first branch of anyOf and oneOf. A schema
+    that is no object gives an empty object.
     """
     return _instance(schema, schema if isinstance(schema, dict) else {}, 0)
 

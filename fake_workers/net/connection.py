@@ -1,12 +1,13 @@
 """The server side of one HTTP/1.1 connection, on a bare asyncio protocol.
 
-httptools (llhttp) judges the syntax; this module keeps what a parser throws away: the raw head, the raw body, times, and
-the socket itself. It goes on reading while an answer is held, so a peer that leaves is noticed at once.
+httptools (llhttp) judges the syntax; this module keeps what a parser throws away: the raw head, the raw body, times,
+and the socket itself. It goes on reading while an answer is held, so a peer that leaves is noticed at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _HEAD_END = b"\r\n\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINGER_NOTHING = struct.pack("ii", 1, 0)
-_FLUSH_LOOK_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,31 @@ class Limits:
     keep_alive_s: float = 5.0
 
 
+class OpenConnections(set["HttpConnection"]):
+    """The open connections of a listener, with waiting for the last one to go."""
+
+    def __init__(self) -> None:
+        """Start without connections."""
+        super().__init__()
+        self._gone = asyncio.Event()
+
+    def lost(self, connection: HttpConnection) -> None:
+        """Forget a connection."""
+        self.discard(connection)
+        if not self:
+            self._gone.set()
+
+    async def all_gone(self) -> None:
+        """Wait until no connection is left."""
+        while self:
+            self._gone.clear()
+            await self._gone.wait()
+
+
 class HttpConnection(asyncio.Protocol):
     """Parses requests, hands them to the application one at a time, and writes what it answers."""
 
-    def __init__(self, app: App, limits: Limits, open_connections: set[HttpConnection], number: int) -> None:
+    def __init__(self, app: App, limits: Limits, open_connections: OpenConnections, number: int) -> None:
         """Belong to a listener that keeps the set of open connections."""
         self.loop = asyncio.get_running_loop()
         self.number = number
@@ -98,7 +119,7 @@ class HttpConnection(asyncio.Protocol):
         """Note that the connection is gone, whoever ended it."""
         self._peer_left()
         self._closing = True
-        self._open.discard(self)
+        self._open.lost(self)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self.resume_writing()
@@ -310,9 +331,10 @@ class HttpConnection(asyncio.Protocol):
 
     async def flushed(self, within_s: float) -> None:
         """Wait, at most so long, until everything written has left this process."""
-        deadline = monotonic() + within_s
-        while self._transport is not None and self._transport.get_write_buffer_size() and monotonic() < deadline:
-            await asyncio.sleep(_FLUSH_LOOK_S)
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.set_write_buffer_limits(high=0)  # from now on "writable" means "nothing left to write"
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.writable(), within_s)
 
     def close(self) -> None:
         """Close with a FIN, once what was written has left."""

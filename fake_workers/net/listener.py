@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from typing import TYPE_CHECKING
 
 from fake_workers.errors import SpecError
-from fake_workers.net.connection import HttpConnection, Limits
+from fake_workers.net.connection import HttpConnection, Limits, OpenConnections
 
 if TYPE_CHECKING:
     from fake_workers.net.exchange import App
@@ -31,7 +32,7 @@ class Listener:
         self._limits = Limits(keep_alive_s=keep_alive_s)
         self._reserved: socket.socket | None = None
         self._server: asyncio.Server | None = None
-        self._open: set[HttpConnection] = set()
+        self._open = OpenConnections()
         self._count = 0
 
     @property
@@ -62,7 +63,7 @@ class Listener:
         except OSError as error:
             holder.close()
             raise SpecError(
-                f"cannot listen on {self._host}:{self._port}: {error.strerror}; choose another port, or 0 for any free one"
+                f"cannot listen on {self._host}:{self._port}: {error.strerror}; choose another, or 0 for a free one"
             ) from None
         self._reserved = holder
         self._port = holder.getsockname()[1]
@@ -81,7 +82,7 @@ class Listener:
         except OSError as error:
             listening.close()
             raise SpecError(f"cannot listen on {self._host}:{self._port}: {error.strerror}") from None
-        listening.setblocking(False)
+        listening.setblocking(False)  # noqa: FBT003 - the standard library's signature
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._connection, sock=listening, backlog=_BACKLOG)
 
@@ -104,9 +105,8 @@ class Listener:
             server.close()
         for connection in list(self._open):
             connection.abort()
-        deadline = asyncio.get_running_loop().time() + _CLOSE_BOUND_S
-        while self._open and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.005)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._open.all_gone(), _CLOSE_BOUND_S)
         if self._reserved is not None:
             self._reserved.close()
             self._reserved = None
