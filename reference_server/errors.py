@@ -89,4 +89,11 @@ class GatewayError(Refused):
     @property
     def reason(self) -> str:
         """The reason phrase of the status, which is the envelope's `type`."""
-        return HTTPStatus(self.status).phrase
+        return reason_phrase(self.status)
+
+
+def reason_phrase(status: int) -> str:
+    """The reason phrase of a status, the same on every interpreter (Python 3.13 renamed that of 413)."""
+    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return "Payload Too Large"
+    return HTTPStatus(status).phrase

@@ -1,0 +1,124 @@
+"""One request of a client, as the stages see it, and what must be undone when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from reference_server import request_ids
+from reference_server.errors import GatewayError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypercorn.typing import HTTPScope
+
+    from reference_server.request_ids import RequestId
+    from reference_server.settings import Settings
+
+_SHOWN_TARGET_CHARACTERS = 200
+
+
+class InboundBody:
+    """The request body as it arrives; what is beyond the limit is counted and thrown away.
+
+    Bytes are taken off the connection whether or not a stage reads them already: only so is a client's going away
+    noticed while its request waits for admission. Memory is therefore bounded by the limit, per connection.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._settled = asyncio.Event()  # complete or too large
+        self._complete = asyncio.Event()
+
+    def feed(self, data: bytes) -> None:
+        """Take in what arrived."""
+        self._size += len(data)
+        if self._size > self._limit_bytes:
+            self._chunks.clear()
+            self._settled.set()
+        elif data:
+            self._chunks.append(data)
+
+    def finish(self) -> None:
+        """The client has sent everything."""
+        self._complete.set()
+        self._settled.set()
+
+    async def until_complete(self) -> None:
+        """Wait until the client has sent everything, however much that is."""
+        await self._complete.wait()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the client has sent everything."""
+        return self._complete.is_set()
+
+    async def read(self) -> bytes:
+        """The whole body.
+
+        Raises:
+            GatewayError: 413 request_body_too_large, as soon as that is known.
+        """
+        await self._settled.wait()
+        if self._size > self._limit_bytes:
+            raise too_large(self._limit_bytes)
+        return b"".join(self._chunks)
+
+
+def too_large(limit_bytes: int) -> GatewayError:
+    """The refusal of a body over the limit (`--max-payload-size`, inclusive)."""
+    message = f"The request body is larger than the payload limit of {limit_bytes} bytes (max_payload_size)."
+    return GatewayError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request_body_too_large", message)
+
+
+@dataclass(slots=True)
+class Call:
+    """A client's request. Header names are in lower case; each character of a value stands for one byte.
+
+    `undo` holds what has to be given back (admission permit, connection to the worker); it is closed exactly once,
+    on every way out, by `reference_server.stages.settle`.
+    """
+
+    method: str
+    path: str
+    target: str  # the path as on the request line, for messages
+    query: str
+    headers: Sequence[tuple[str, str]]
+    request_id: RequestId
+    body: InboundBody
+    began_at: float = field(default_factory=time.monotonic)
+    undo: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header (lower-case name)."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
+
+    def declared_length(self) -> int | None:
+        """The body's length as announced; the server's parser has checked that it is a number."""
+        value = self.header("content-length")
+        return int(value) if value is not None and value.isdecimal() else None
+
+
+def from_scope(scope: HTTPScope, settings: Settings) -> Call:
+    """A call from an ASGI scope."""
+    headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+    path = scope["path"]
+    return Call(
+        method=scope["method"],
+        path=path,
+        target=scope["raw_path"].decode("latin-1")[:_SHOWN_TARGET_CHARACTERS],
+        query=scope["query_string"].decode("latin-1"),
+        headers=headers,
+        request_id=request_ids.choose(headers, settings.request_id_headers, path),
+        body=InboundBody(settings.max_payload_size_bytes),
+    )

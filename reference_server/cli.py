@@ -1,0 +1,72 @@
+"""The command `reference-gateway [launch] [flags]`.
+
+Exit status: 0 stopped as asked, 1 could not listen, 2 bad command line. Standard output carries the ready line and
+nothing else; the log goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from reference_server import flags, server
+from reference_server.errors import ConfigurationError, StartupError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from reference_server.settings import Settings
+
+PROGRAM = "reference-gateway"
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["launch"]:
+        given = given[1:]
+    if "--help" in given or "-h" in given:
+        sys.stdout.write(flags.usage())
+        return 0
+    if "--version" in given:
+        sys.stdout.write(f"{PROGRAM} {metadata.version('inference-gateway-conformance')}\n")
+        return 0
+    try:
+        settings = flags.parse(given)
+        _log_to_stderr(settings)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(server.run(settings, sys.stdout))
+    except ConfigurationError as error:
+        return _fail(error.message, 2)
+    except StartupError as error:
+        return _fail(error.message, 1)
+    except KeyboardInterrupt:  # before the signal handlers were in place
+        return 0
+    return 0
+
+
+def _fail(message: str, status: int) -> int:
+    sys.stderr.write(f"{PROGRAM}: {message}\n")
+    return status
+
+
+def _log_to_stderr(settings: Settings) -> None:
+    logging.basicConfig(level=_LEVELS[settings.log_level], format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("reference_server.http").setLevel(max(_LEVELS[settings.log_level], logging.WARNING))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The fast event loop where the platform has it."""
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+if __name__ == "__main__":
+    sys.exit(main())

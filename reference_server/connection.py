@@ -1,0 +1,167 @@
+"""The shell between ASGI and the stages: reads a request, writes its answer, notices a client that leaves.
+
+Quart's own connection class is replaced where a gateway needs more than an application does: headers go out as the
+bytes a worker sent, a body that breaks off must look broken to the client, and whatever a request holds is given back
+whether it ends well, fails, is cancelled by its client or cut by the shutdown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+
+from quart import Response
+from quart.asgi import ASGIHTTPConnection
+
+from reference_server import answers, call, request_ids
+from reference_server.errors import GatewayError
+from reference_server.stages import settle
+
+if TYPE_CHECKING:
+    from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, WebsocketScope
+    from quart.wrappers import Request
+
+    from reference_server.answers import Answer
+    from reference_server.call import Call
+    from reference_server.state import ServerState
+
+LOG = logging.getLogger("reference_server")
+CALL = "gateway.call"
+_NO_CONTENT = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+_LINGER_S = 1.0
+
+
+class RawResponse(Response):
+    """A Quart response that carries an `Answer` to the connection untouched."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(None, answer.status)
+        self.answer = answer
+
+
+class GatewayConnection(ASGIHTTPConnection):
+    """One request: two tasks, one that listens to the client and one that answers; the first to end ends both."""
+
+    state: ServerState  # set on the subclass that `connection_class` makes
+
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Serve the request of this scope."""
+        this = call.from_scope(self.scope, self.state.settings)
+        cast("dict[str, object]", self.scope)[CALL] = this
+        self.state.enter()
+        answering = asyncio.ensure_future(self._answer(this, send))
+        listening = asyncio.ensure_future(_listen(this, receive))
+        try:
+            await asyncio.wait({answering, listening}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            listening.cancel()
+            answering.cancel()
+            await asyncio.gather(answering, listening, return_exceptions=True)
+            await settle.settle(this)
+            self.state.leave()
+
+    def _create_request_from_scope(self, send: ASGISendCallable) -> Request:
+        """Quart's request, for a target of any form: `*`, an absolute URI or nothing at all are paths nobody serves."""
+        scope = cast("dict[str, Any]", self.scope)
+        if not scope["path"].startswith("/"):
+            scope["path"] = "/" + scope["path"]
+        return super()._create_request_from_scope(send)
+
+    async def _answer(self, this: Call, send: ASGISendCallable) -> None:
+        status, code = 500, ""
+        try:
+            answer = await self._answer_of(this)
+            status, code = answer.status, _code(answer)
+            await _send(this, answer, send)
+        except asyncio.CancelledError:
+            status, code = 499, "client_closed_request"
+            raise
+        except GatewayError as broken:
+            # The worker failed after the response had begun. Nothing more is sent, so the body stays without its
+            # end, which is how HTTP says that it is incomplete.
+            code = broken.code
+            LOG.warning("request %s: %s", this.request_id.value, broken.message)
+        except Exception:
+            LOG.exception("request %s failed while being answered", this.request_id.value)
+        finally:
+            self.state.metrics.count_response(this.path, status, code)
+
+    async def _answer_of(self, this: Call) -> Answer:
+        try:
+            response = await self.app.handle_request(self._create_request_from_scope(_no_push))
+        except Exception:
+            LOG.exception("request %s failed", this.request_id.value)
+            return internal_error()
+        if isinstance(response, RawResponse):
+            return response.answer
+        LOG.error("request %s was answered by the framework: %s", this.request_id.value, response)
+        return internal_error()
+
+
+def internal_error() -> Answer:
+    """The answer when the fault is ours."""
+    return answers.envelope(500, "internal_error", "The gateway failed to handle this request.")
+
+
+def _code(answer: Answer) -> str:
+    return next((value for name, value in answer.headers if name == answers.ERROR_CODE_HEADER), "")
+
+
+async def _no_push(_message: Any) -> None:
+    """HTTP/2 push is not used."""
+
+
+async def _listen(this: Call, receive: ASGIReceiveCallable) -> None:
+    """Take in the body; return when the client is gone."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.request":
+            this.body.feed(message.get("body", b""))
+            if not message.get("more_body", False):
+                this.body.finish()
+        elif message["type"] == "http.disconnect":
+            return
+
+
+async def _send(this: Call, answer: Answer, send: ASGISendCallable) -> None:
+    """Write an answer; a body in chunks is taken from its source no faster than the client takes it."""
+    await send({"type": "http.response.start", "status": answer.status, "headers": _wire_headers(this, answer)})
+    if isinstance(answer.body, bytes):
+        await send({"type": "http.response.body", "body": answer.body, "more_body": True})
+    else:
+        async for chunk in answer.body:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await _linger(this)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _linger(this: Call) -> None:
+    """Read on for a moment while the client still sends: closing at once would reset it before it sees the answer."""
+    if not this.body.is_complete:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(this.body.until_complete(), _LINGER_S)
+
+
+def _wire_headers(this: Call, answer: Answer) -> list[tuple[bytes, bytes]]:
+    names = {name for name, _ in answer.headers}
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    headers.append((request_ids.HEADER.encode(), this.request_id.value.encode("latin-1")))
+    if isinstance(answer.body, bytes) and "content-length" not in names and answer.status not in _NO_CONTENT:
+        headers.append((b"content-length", str(len(answer.body)).encode()))
+    if "date" not in names:
+        headers.append((b"date", formatdate(usegmt=True).encode()))
+    return headers
+
+
+def connection_class(server_state: ServerState) -> type[GatewayConnection]:
+    """The connection class of one server; Quart makes an instance a request."""
+    return type("BoundGatewayConnection", (GatewayConnection,), {"state": server_state})
+
+
+def current_call(scope: HTTPScope | WebsocketScope) -> Call:
+    """The call of the request being handled."""
+    return cast("Call", cast("dict[str, object]", scope)[CALL])

@@ -1,0 +1,249 @@
+"""From a command line to `Settings`: the flags are named as the real gateway names its own, so its lines work here.
+
+A flag of the real gateway that is not built yet is said to be just that; an unknown one gets the nearest known name.
+Nothing is guessed: every value is read by `reference_server.flag_values`, and a bad one ends the program with exit
+status 2 and one line that says what, where and what to write instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+from importlib import resources
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from reference_server import flag_values as values
+from reference_server.errors import ConfigurationError
+from reference_server.settings import (
+    DEFAULT_REQUEST_ID_HEADERS,
+    BreakerSettings,
+    HealthSettings,
+    RetrySettings,
+    Settings,
+    WorkerStartupSettings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from reference_server.settings import LogLevel, Policy, TenantKey
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag. `takes`: "none" (a switch), "one" value, "repeat" (one value, as often as wanted), "many" values."""
+
+    name: str
+    takes: str
+    read: Callable[[str], Any] | None
+    metavar: str
+    help: str
+
+
+def _switch(name: str, text: str) -> Flag:
+    return Flag(name, "none", None, "", text)
+
+
+def _one(name: str, read: Callable[[str], Any], metavar: str, text: str) -> Flag:
+    return Flag(name, "one", read, metavar, text)
+
+
+SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
+    ("Listening", (
+        _one("--host", values.host, "HOST", "address to listen at (127.0.0.1; the real gateway binds every interface)"),
+        _one("--port", values.port, "PORT", "port to listen at (30000; 0: the system chooses, the ready line tells)"),
+        _one("--prometheus-host", values.host, "HOST", "address of the metrics endpoint (127.0.0.1)"),
+        _one("--prometheus-port", values.port, "PORT", "port of the metrics endpoint (29000; 0: the system chooses)"),
+        _one("--max-payload-size", values.whole(1, unit="bytes"), "BYTES",
+             "largest request body and largest non-streaming worker response (536870912)"),
+        _one("--max-buffered-request-bytes", values.whole(0, unit="bytes"), "BYTES",
+             "accepted for compatibility: every body is parsed here, and what is parsed is buffered anyway"),
+        _one("--shutdown-grace-period-secs", values.seconds, "SECS", "how long open requests may go on (180)"),
+        _one("--log-level", values.one_of("debug", "info", "warn", "error"), "LEVEL",
+              "debug, info, warn or error (info)"),
+        Flag("--request-id-headers", "many", values.header_name, "NAME",
+             "headers looked at for the request id, in this order (" + " ".join(DEFAULT_REQUEST_ID_HEADERS) + ")"),
+        _switch("--exit-with-parent", "end as on SIGTERM when standard input closes (not a flag of the real gateway)"),
+    )),
+    ("Workers", (
+        Flag("--worker-urls", "many", values.worker_url, "URL", "HTTP workers to register at start"),
+        _switch("--enable-igw", "register no worker at start: they come by POST /workers"),
+        _one("--policy", values.policy, "NAME", "random or round_robin (round_robin; the real default is not built)"),
+        Flag("--model-alias", "repeat", values.alias, "ALIAS=MODEL", "another name for a served model; repeatable"),
+        _one("--request-timeout-secs", values.positive_seconds, "SECS", "limit of one request to a worker (1800)"),
+        _one("--upstream-pool-idle-timeout-secs", values.seconds, "SECS", "idle life of connections (3; 0: ever)"),
+        _one("--worker-startup-timeout-secs", values.positive_seconds, "SECS", "how long a worker may take (1800)"),
+        _one("--worker-startup-delay", values.seconds, "SECS", "pause before the first probe of a worker (0)"),
+        _one("--worker-startup-check-interval", values.positive_seconds, "SECS", "pause between first probes (30)"),
+    )),
+    ("Keys", (
+        _one("--api-key", values.key, "KEY", "shared key of serving and admin routes"),
+        Flag("--tenant-api-key", "repeat", values.tenant_key, "TENANT:KEY", "a tenant's key, serving only; repeatable"),
+    )),
+    ("Retries", (
+        _one("--retry-max-retries", values.whole(1), "N", "attempts in all, the first one included (5)"),
+        _one("--retry-initial-backoff-ms", values.whole(1, unit="ms"), "MS", "first pause (50)"),
+        _one("--retry-max-backoff-ms", values.whole(1, unit="ms"), "MS", "longest pause (30000)"),
+        _one("--retry-backoff-multiplier", values.decimal(1.0), "X", "growth of the pause (1.5)"),
+        _one("--retry-jitter-factor", values.decimal(0.0, 1.0), "X", "random share of the pause (0.2)"),
+        _switch("--disable-retries", "one attempt only"),
+    )),
+    ("Circuit breaker", (
+        _one("--cb-failure-threshold", values.whole(1), "N", "failures in a row that open it (10)"),
+        _one("--cb-success-threshold", values.whole(1), "N", "successes that close it again (3)"),
+        _one("--cb-timeout-duration-secs", values.positive_seconds, "SECS", "how long it stays open (60)"),
+        _one("--cb-window-duration-secs", values.positive_seconds, "SECS", "age at which failures are forgotten (120)"),
+        _switch("--disable-circuit-breaker", "never open it"),
+    )),
+    ("Health checks", (
+        _one("--health-failure-threshold", values.whole(1), "N", "failures in a row that mean unhealthy (3)"),
+        _one("--health-success-threshold", values.whole(1), "N", "successes in a row that mean healthy (2)"),
+        _one("--health-check-timeout-secs", values.positive_seconds, "SECS", "limit of one probe (5)"),
+        _one("--health-check-interval-secs", values.positive_seconds, "SECS", "pause between probes (60)"),
+        _one("--health-check-endpoint", values.path, "PATH", "what is asked for (/health)"),
+        _switch("--disable-health-check", "never probe registered workers"),
+    )),
+)  # fmt: skip
+
+FLAGS = {flag.name: flag for _, flags in SECTIONS for flag in flags}
+
+
+def unbuilt() -> dict[str, str]:
+    """Flags of the real gateway that are not built yet, with what they take: "none", "one" or "many"."""
+    text = resources.files("reference_server").joinpath("unbuilt_flags.json").read_text(encoding="utf-8")
+    table = json.loads(text)
+    return {name: takes for takes in ("none", "one", "many") for name in table[takes]}
+
+
+def parse(arguments: Sequence[str]) -> Settings:
+    """Settings from the arguments after the program's name (and after `launch`).
+
+    Raises:
+        ConfigurationError: an unknown or unbuilt flag, a missing, superfluous or unusable value, a contradiction.
+    """
+    given: dict[str, Any] = {}
+    position = 0
+    while position < len(arguments):
+        name, equals, inline = arguments[position].partition("=")
+        position += 1
+        flag = _flag(name, arguments[position - 1])
+        texts = [inline] if equals else []
+        if flag.takes == "none":
+            if equals:
+                raise ConfigurationError(f"{name} is a switch and takes no value; write {name} alone")
+            given[name] = True
+            continue
+        while not equals and position < len(arguments) and not arguments[position].startswith("--"):
+            texts.append(arguments[position])
+            position += 1
+            if flag.takes != "many":
+                break
+        _take(given, flag, texts)
+    return _settings(given)
+
+
+def _flag(name: str, argument: str) -> Flag:
+    flag = FLAGS.get(name)
+    if flag is not None:
+        return flag
+    if not name.startswith("-"):
+        raise ConfigurationError(f"{argument!r} stands alone; flags begin with --, see reference-gateway --help")
+    if name in unbuilt():
+        raise ConfigurationError(
+            f"{name} is a flag of the real gateway that is not built here yet; leave it out or run the real one"
+        )
+    known = [*FLAGS, *unbuilt()]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else "see reference-gateway --help"
+    raise ConfigurationError(f"{name} is no flag of this program; {hint}")
+
+
+def _take(given: dict[str, Any], flag: Flag, texts: list[str]) -> None:
+    if not texts and flag.takes != "many":
+        raise ConfigurationError(f"{flag.name} needs a value; write {flag.name} {flag.metavar}")
+    read = cast("Callable[[str], Any]", flag.read)
+    try:
+        taken = [read(text) for text in texts]
+    except ValueError as error:
+        raise ConfigurationError(f"{flag.name}: {error}") from None
+    if flag.takes == "one":
+        given[flag.name] = taken[0]
+    else:
+        given.setdefault(flag.name, []).extend(taken)
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    retry = RetrySettings(**_picked(given, max_attempts="--retry-max-retries",
+        initial_backoff_ms="--retry-initial-backoff-ms", max_backoff_ms="--retry-max-backoff-ms",
+        backoff_multiplier="--retry-backoff-multiplier", jitter_factor="--retry-jitter-factor"))  # fmt: skip
+    if "--disable-retries" in given:
+        retry = RetrySettings(max_attempts=1)
+    breaker = BreakerSettings(enabled="--disable-circuit-breaker" not in given, **_picked(given,
+        failure_threshold="--cb-failure-threshold", success_threshold="--cb-success-threshold",
+        timeout_s="--cb-timeout-duration-secs", window_s="--cb-window-duration-secs"))  # fmt: skip
+    health = HealthSettings(enabled="--disable-health-check" not in given, **_picked(given,
+        failure_threshold="--health-failure-threshold", success_threshold="--health-success-threshold",
+        timeout_s="--health-check-timeout-secs", interval_s="--health-check-interval-secs",
+        endpoint="--health-check-endpoint"))  # fmt: skip
+    startup = WorkerStartupSettings(**_picked(given, timeout_s="--worker-startup-timeout-secs",
+        delay_s="--worker-startup-delay", check_interval_s="--worker-startup-check-interval"))  # fmt: skip
+    keys = tuple(given.get("--tenant-api-key", ()))
+    _check_keys(given.get("--api-key"), keys)
+    return Settings(
+        worker_urls=tuple(given.get("--worker-urls", ())),
+        tenant_api_keys=keys,
+        model_aliases=_aliases(given.get("--model-alias", ())),
+        request_id_headers=tuple(given.get("--request-id-headers", ())) or DEFAULT_REQUEST_ID_HEADERS,
+        enable_igw="--enable-igw" in given,
+        exit_with_parent="--exit-with-parent" in given,
+        policy=cast("Policy", given.get("--policy", "round_robin")),
+        log_level=cast("LogLevel", given.get("--log-level", "info")),
+        retry=retry, breaker=breaker, health=health, worker_startup=startup,
+        **_picked(given, host="--host", port="--port", prometheus_host="--prometheus-host",
+            prometheus_port="--prometheus-port", api_key="--api-key", max_payload_size_bytes="--max-payload-size",
+            max_buffered_request_bytes="--max-buffered-request-bytes", request_timeout_s="--request-timeout-secs",
+            upstream_pool_idle_timeout_s="--upstream-pool-idle-timeout-secs",
+            shutdown_grace_period_s="--shutdown-grace-period-secs"),
+    )  # fmt: skip
+
+
+def _picked(given: dict[str, Any], **names: str) -> dict[str, Any]:
+    """The settings whose flags were given; what was not keeps the default of its dataclass."""
+    return {setting: given[flag] for setting, flag in names.items() if flag in given}
+
+
+def _check_keys(shared: str | None, tenants: tuple[TenantKey, ...]) -> None:
+    seen: dict[str, str] = {} if shared is None else {shared: "--api-key"}
+    for tenant in tenants:
+        owner = seen.get(tenant.key)
+        if owner is not None:
+            raise ConfigurationError(
+                f"--tenant-api-key: the key of tenant {tenant.tenant_id!r} is that of {owner} too; give each its own"
+            )
+        seen[tenant.key] = f"tenant {tenant.tenant_id!r}"
+
+
+def _aliases(pairs: Sequence[tuple[str, str]]) -> MappingProxyType[str, str]:
+    table: dict[str, str] = {}
+    for name, canonical in pairs:
+        if table.setdefault(name, canonical) != canonical:
+            raise ConfigurationError(
+                f"--model-alias: {name!r} stands for both {table[name]!r} and {canonical!r}; keep one"
+            )
+    return MappingProxyType(table)
+
+
+def usage() -> str:
+    """The text of --help."""
+    lines = ["usage: reference-gateway [launch] [flags]", ""]
+    for title, flags in SECTIONS:
+        lines.append(f"{title}:")
+        for flag in flags:
+            values_ = {"none": "", "many": f" [{flag.metavar} ...]"}.get(flag.takes, f" {flag.metavar}")
+            lines.append(f"  {flag.name}{values_}")
+            lines.append(f"        {flag.help}")
+        lines.append("")
+    lines.append("exit status: 0 stopped as asked; 1 could not listen; 2 bad command line")
+    return "\n".join(lines) + "\n"

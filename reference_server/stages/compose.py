@@ -1,0 +1,98 @@
+"""Stage *compose*: the request as the worker will see it, the client's own bytes but for four rewrites.
+
+- an alias becomes the model it stands for;
+- `max_tokens` becomes `max_completion_tokens` where the latter is unset (chat);
+- `reasoning` on an assistant message becomes `reasoning_content` (chat);
+- a number in `reasoning_effort` becomes its decimal string (chat).
+
+Nothing is added: what the client left out stays out, defaults included.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from reference_server import lossless
+from reference_server.endpoints import CHAT
+from reference_server.lossless import Rewriter
+
+if TYPE_CHECKING:
+    from reference_server.lossless import Member
+    from reference_server.stages.parse import ParsedRequest
+
+
+def compose(request: ParsedRequest, canonical_model: str) -> bytes:
+    """The body for the worker."""
+    if not _needs_rewriting(request, canonical_model):
+        return request.document.raw
+    rewriter = Rewriter(request.document)
+    members = rewriter.top()
+    by_key = {member.key: member for member in members}
+    if canonical_model != request.model:
+        rewriter.replace(by_key["model"], json.dumps(canonical_model, ensure_ascii=False))
+    if request.endpoint is CHAT:
+        _migrate_max_tokens(rewriter, request, members, by_key)
+        _write_effort_as_text(rewriter, request, by_key)
+        _rename_reasoning(rewriter, request, by_key["messages"])
+    return rewriter.render()
+
+
+def _needs_rewriting(request: ParsedRequest, canonical_model: str) -> bool:
+    if canonical_model != request.model:
+        return True
+    if request.endpoint is not CHAT:
+        return False
+    body = request.body
+    effort = body.get("reasoning_effort")
+    return (
+        _migrates(request)
+        or isinstance(effort, (int, float))
+        or any(_has_alias_of_reasoning(message) for message in body["messages"])
+    )
+
+
+def _migrates(request: ParsedRequest) -> bool:
+    return request.body.get("max_tokens") is not None and request.body.get("max_completion_tokens") is None
+
+
+def _has_alias_of_reasoning(message: dict[str, object]) -> bool:
+    return message["role"] == "assistant" and "reasoning" in message
+
+
+def _migrate_max_tokens(
+    rewriter: Rewriter, request: ParsedRequest, members: list[Member], by_key: dict[str, Member]
+) -> None:
+    if not _migrates(request):
+        return
+    rewriter.rename(by_key["max_tokens"], "max_completion_tokens")
+    unset = by_key.get("max_completion_tokens")
+    if unset is not None:  # an explicit null; left in place it would be the same key twice
+        rewriter.remove(members, unset)
+
+
+def _write_effort_as_text(rewriter: Rewriter, request: ParsedRequest, by_key: dict[str, Member]) -> None:
+    if isinstance(request.body.get("reasoning_effort"), (int, float)):
+        member = by_key["reasoning_effort"]
+        written = rewriter.text[member.value_start : member.value_end]
+        rewriter.replace(member, json.dumps(decimal_string(written)))
+
+
+def decimal_string(number: str) -> str:
+    """A JSON number as a decimal string: integers keep their digits, others get the shortest form without exponent."""
+    if number.lstrip("-").isdecimal():
+        return number
+    shortest = repr(float(number))
+    return format(Decimal(shortest), "f") if "e" in shortest else shortest
+
+
+def _rename_reasoning(rewriter: Rewriter, request: ParsedRequest, messages: Member) -> None:
+    if not any(_has_alias_of_reasoning(message) for message in request.body["messages"]):
+        return
+    starts = lossless.items(rewriter.text, messages.value_start)
+    for start, message in zip(starts, request.body["messages"], strict=True):
+        if _has_alias_of_reasoning(message):
+            for member in lossless.members(rewriter.text, start):
+                if member.key == "reasoning":
+                    rewriter.rename(member, "reasoning_content")

@@ -1,0 +1,65 @@
+"""What one running server knows: its settings, its workers, who is inside, and whether it is leaving."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from reference_server.metrics import Metrics
+from reference_server.stages.admit import OpenDoor
+
+if TYPE_CHECKING:
+    from reference_server.settings import Settings
+    from reference_server.stages.admit import Admission
+    from reference_server.workers.exchange import ModelCard, Readiness, UpstreamRequest
+    from reference_server.workers.response import UpstreamResponse
+
+
+class Workers(Protocol):
+    """What the front needs of the workers; `reference_server.workers.fleet.Fleet` is the one that runs."""
+
+    def models(self) -> list[ModelCard]:
+        """The served models, each once, in a stable order."""
+        ...
+
+    def readiness(self) -> Readiness:
+        """How many workers there are, and how many take requests."""
+        ...
+
+    async def dispatch(self, request: UpstreamRequest) -> UpstreamResponse:
+        """Send a request to a worker that serves its model."""
+        ...
+
+
+class ServerState:
+    """One server's memory. `draining` is set when it was asked to stop and open requests are being finished."""
+
+    def __init__(self, settings: Settings, workers: Workers, admission: Admission | None = None) -> None:
+        self.settings = settings
+        self.workers = workers
+        self.admission: Admission = admission or OpenDoor()
+        self.metrics = Metrics()
+        self.draining = False
+        self._open_requests = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def open_requests(self) -> int:
+        """How many requests are being answered."""
+        return self._open_requests
+
+    def enter(self) -> None:
+        """A request begins."""
+        self._open_requests += 1
+        self._idle.clear()
+
+    def leave(self) -> None:
+        """A request is settled."""
+        self._open_requests -= 1
+        if self._open_requests == 0:
+            self._idle.set()
+
+    async def until_idle(self) -> None:
+        """Wait until no request is being answered."""
+        await self._idle.wait()
