@@ -431,7 +431,7 @@ class FunctionMessage(BaseModel):
         StrictStr | list[ContentPart] | None,
         Field(description="The function's answer."),
     ]
-    name: Annotated[StrictStr | None, Field(description="The function's name.")] = None
+    name: Annotated[StrictStr, Field(description="The function's name.")]
 
 
 class RootMessage(BaseModel):

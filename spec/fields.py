@@ -12,13 +12,15 @@ by `x-clause-segment`; where the items of an array are such a union, by the alte
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from spec.document import openapi, resolve
-from spec.loading import SpecError
+from spec.loading import HERE, SpecError, label, read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 Aspect = Literal[
     "type", "required", "optional", "null", "minimum", "maximum", "exclusive_minimum", "exclusive_maximum", "excludes",
@@ -71,9 +73,20 @@ class Field:
     aspects: tuple[Aspect, ...] = ()
     variants: tuple[Variant, ...] = field(default=())
 
-    def clause_id(self, aspect: Aspect) -> str:
-        """The id of the clause about one aspect of this place."""
+    def rule_id(self, aspect: Aspect) -> str:
+        """The id that the naming rule gives the clause about one aspect of this place."""
         return ".".join((self.prefix, *self.path, aspect))
+
+    def clause_id(self, aspect: Aspect, member: str | None = None) -> str:
+        """The id of the row that says it: by the naming rule, or a hand-written row (`field_clauses.yaml`).
+
+        Args:
+            aspect: one of this place's aspects.
+            member: with the aspect `enum`, the member whose acceptance is meant.
+        """
+        rule = self.rule_id(aspect)
+        elsewhere = said_elsewhere()
+        return elsewhere.get(f"{rule}[{member}]") or elsewhere.get(rule) or rule
 
 
 def walk(prefix: str, document: dict[str, Any] | None = None) -> Iterator[Field]:
@@ -110,15 +123,29 @@ def request_schema(prefix: str, document: dict[str, Any]) -> dict[str, Any]:
     raise SpecError("spec/openapi.yaml", f"no schema has x-clause-prefix {prefix!r}", f"Known prefixes: {known}")
 
 
-def clause_ids(document: dict[str, Any] | None = None) -> tuple[str, ...]:
-    """The ids of all field clauses of all request schemas, in the order of the document."""
+def rule_ids(document: dict[str, Any] | None = None) -> tuple[str, ...]:
+    """The ids that the naming rule gives all field clauses of all request schemas, in the order of the document."""
     document = openapi() if document is None else document
     return tuple(
-        place.clause_id(aspect)
+        place.rule_id(aspect)
         for prefix in prefixes(document)
         for place in walk(prefix, document)
         for aspect in place.aspects
     )
+
+
+@cache
+def said_elsewhere() -> Mapping[str, str]:
+    """Ids by the naming rule (with an enum member in brackets where one is meant) and the rows that say it instead.
+
+    Raises:
+        SpecError: `field_clauses.yaml` is no mapping of ids.
+    """
+    path = HERE / "field_clauses.yaml"
+    data = read_yaml(path)
+    if not isinstance(data, dict) or not all(isinstance(item, str) for pair in data.items() for item in pair):
+        raise SpecError(label(path), "is not a mapping of ids to ids", "Write `id by the rule: id of the row` lines")
+    return MappingProxyType(data)
 
 
 def without_null(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -255,7 +282,7 @@ class _Walker:
         if not is_item:
             typed: list[Aspect] = ["type"] if place.types != frozenset(JSON_TYPES) - {"null"} else []
             own = [*typed, "required" if place.required else "optional", "null", *own]
-            if not schema.get("x-rewritten"):
+            if not schema.get("x-rewritten") and "properties" not in schema:  # an object arrives key by key
                 own.append("forwarded")
         if "object" in place.types and not place.variants:
             own.extend(_extra(schema))

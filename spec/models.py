@@ -1,8 +1,8 @@
 """How the reference server's request models are generated from the OpenAPI document.
 
-`make models` runs `python -m spec.models`, which writes `reference_server/models_generated.py`. The generator and its options are pinned
-(the version by the lock file, the options here), so that the same document gives the same bytes on every machine;
-`tests/spec/test_models_fresh.py` fails when the committed module is not what the document gives.
+`make models` runs `python -m spec.models`, which writes `reference_server/models_generated.py`. The generator and its
+options are pinned (the version by the lock file, the options here), so that the same document gives the same bytes on
+every machine; `tests/spec/test_models_fresh.py` fails when the committed module is not what the document gives.
 
 Only what a request can reach is generated. The document is cut down to those schemas first, because models of answers
 would never be used and would cost time at every start.
