@@ -30,7 +30,7 @@ def list_workers(fleet: Fleet, model: str | None = None) -> AdminAnswer:
     """GET /workers[?model=]: every probed worker, or those that serve a model. Pending ones are found by id only."""
     workers = [worker for worker in fleet.registry if worker.facts is not None]
     if model is not None:
-        workers = [worker for worker in workers if any(known.id == model for known in worker.models)]
+        workers = [worker for worker in workers if worker.serves(model)]
     stats = {"prefill_count": 0, "decode_count": 0, "regular_count": len(workers)}
     entries = [describe(worker) for worker in workers]
     return AdminAnswer(200, (), {"workers": entries, "total": len(entries), "stats": stats})

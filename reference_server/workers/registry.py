@@ -9,7 +9,7 @@ from reference_server.workers.breaker import Breaker
 from reference_server.workers.exchange import ModelCard, Readiness
 from reference_server.workers.health import HealthState
 from reference_server.workers.urls import identity
-from reference_server.workers.worker import Status, Worker
+from reference_server.workers.worker import ModelInfo, Status, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +70,7 @@ class Registry:
     def mark_ready(self, worker: Worker, facts: WorkerFacts) -> None:
         """Probing succeeded: the worker takes requests, with a fresh breaker and a fresh health state."""
         worker.facts = facts
+        worker.models = _models(worker.spec, facts)
         worker.last_problem = None
         worker.job = None
         worker.breaker = Breaker(self._settings.breaker)
@@ -77,7 +78,7 @@ class Registry:
         worker.status = Status.READY
 
     def replace_spec(self, worker: Worker, spec: WorkerSpec) -> None:
-        """Change what was registered, not the URL; the worker keeps its id and its place."""
+        """Change what was registered, not the URL; the worker keeps its id, its place and what was found out."""
         worker.spec = spec
 
     def remove(self, worker: Worker) -> None:
@@ -87,7 +88,7 @@ class Registry:
 
     def serving(self, model: str) -> list[Worker]:
         """Every probed worker that serves the model, whether or not it takes requests now."""
-        return [worker for worker in self._workers.values() if any(known.id == model for known in worker.models)]
+        return [worker for worker in self._workers.values() if worker.serves(model)]
 
     def models(self) -> list[ModelCard]:
         """Each served model once, in the order in which workers brought them (clauses: models.*).
@@ -101,3 +102,11 @@ class Registry:
         """How many workers are probed, and how many of these are healthy; breakers do not count."""
         probed = [worker for worker in self._workers.values() if worker.facts is not None]
         return Readiness(healthy=sum(worker.healthy for worker in probed), total=len(probed))
+
+
+def _models(spec: WorkerSpec, facts: WorkerFacts) -> tuple[ModelInfo, ...]:
+    """The models registered, with what was found out about the worker's own first one; else those it lists itself."""
+    if not spec.models:
+        return facts.models
+    details = facts.models[0].details if facts.models else {}
+    return tuple(ModelInfo(model.id, model.details or details) for model in spec.models)

@@ -153,7 +153,10 @@ class UpstreamClient:
         if self._session is None:
             raise RuntimeError("UpstreamClient.start was not awaited")
         limit_s = self._request_timeout_s if timeout_s is None else timeout_s
-        lines = CIMultiDict((name, text) for name, value in headers if (text := _header_text(value)) is not None)
+        # One spelling for each name: aiohttp joins repeats only where they are spelled alike.
+        lines = CIMultiDict(
+            (name.lower(), text) for name, value in headers if (text := _header_text(value)) is not None
+        )
         token = _in_use.set(None)
         try:
             response = await self._session.request(

@@ -68,6 +68,7 @@ class Worker:
     health: HealthState
     status: Status = Status.PENDING
     facts: WorkerFacts | None = None
+    models: tuple[ModelInfo, ...] = ()  # what it serves; none until it is probed
     in_flight: int = 0
     job: str | None = None  # the background job it is subject to, in the workers API's words
     job_began_at: float = 0.0  # wall clock, seconds
@@ -80,16 +81,13 @@ class Worker:
         return self.spec.url
 
     @property
-    def models(self) -> tuple[ModelInfo, ...]:
-        """The models it serves: those registered, else those it lists itself; none while it is pending."""
-        if self.facts is None:
-            return ()
-        return self.spec.models or self.facts.models
-
-    @property
     def healthy(self) -> bool:
         """Whether it is ready and its probes succeed."""
         return self.status is Status.READY and self.health.healthy
+
+    def serves(self, model: str) -> bool:
+        """Whether it serves the model, whether or not it takes requests now."""
+        return any(known.id == model for known in self.models)
 
     def available(self, now: float) -> bool:
         """Whether a request may be sent to it at `now`."""
