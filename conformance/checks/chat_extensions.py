@@ -45,7 +45,7 @@ TEXTS = [
 async def test_extension_arrives_verbatim(gateway: Gateway, worker: Worker, fields: Fields) -> None:
     """The value arrives as it was sent, whatever the engine."""
     delivery = await deliver(gateway, worker, **fields)
-    assert [line for name in fields for line in delivery.changes(name)] == []
+    delivery.all_unchanged(fields)
 
 
 ALL: Fields = {
@@ -76,7 +76,7 @@ async def test_all_extensions_arrive_together(gateway: Gateway, worker: Worker) 
     """Seventeen extension fields in one request all arrive."""
     messages = [says(), says("Once upon", "assistant")]
     delivery = await deliver(gateway, worker, messages=messages, **ALL)
-    assert [line for name in ALL for line in delivery.changes(name, digits=False)] == []
+    delivery.all_unchanged(ALL, digits=False)
 
 
 @clause("chat.separate_reasoning.reasoning_content_returned")
@@ -93,7 +93,7 @@ async def test_trailing_assistant_message_stays_last(gateway: Gateway, worker: W
     """The message to be continued arrives as the last one, its trailing white space included."""
     messages = [says(), says(text, "assistant")]
     delivery = await deliver(gateway, worker, messages=messages, continue_final_message=True)
-    assert delivery.changes("messages") == []
+    delivery.unchanged("messages")
     assert delivery.at("continue_final_message") is True
 
 

@@ -31,7 +31,7 @@ def _turns(*calls: dict[str, Any], content: str | None = None, **members: Any) -
 async def test_tool_calls_arrive(gateway: Gateway, worker: Worker) -> None:
     """A tool call made without a text arrives with its id, its type and its function's name."""
     delivery = await deliver(gateway, worker, messages=_turns(_call("call_é-1", name="look_up")))
-    assert delivery.changes("messages", 1, "tool_calls") == []
+    delivery.unchanged("messages", 1, "tool_calls")
 
 
 ARGUMENTS = {
@@ -65,7 +65,7 @@ async def test_tool_calls_keep_their_order(gateway: Gateway, worker: Worker) -> 
     """Parallel calls and their results arrive in the order in which they were sent."""
     calls = [_call(f"call_{i}", name=name) for i, name in enumerate(["zulu", "alpha", "mike", "alpha"])]
     delivery = await deliver(gateway, worker, messages=_turns(*calls))
-    assert delivery.changes("messages", 1, "tool_calls") == []
+    delivery.unchanged("messages", 1, "tool_calls")
     assert [message["tool_call_id"] for message in delivery.at("messages")[2:-1]] == [call["id"] for call in calls]
 
 
@@ -74,7 +74,7 @@ async def test_tool_calls_beside_content(gateway: Gateway, worker: Worker) -> No
     """A turn that said something and called a tool arrives with both."""
     delivery = await deliver(gateway, worker, messages=_turns(_call("call_1"), content="Let me see."))
     assert delivery.at("messages", 1, "content") == "Let me see."
-    assert delivery.changes("messages", 1, "tool_calls") == []
+    delivery.unchanged("messages", 1, "tool_calls")
 
 
 INCOMPLETE = [
@@ -153,4 +153,4 @@ async def test_reasoning_beside_tool_calls(gateway: Gateway, worker: Worker) -> 
     """A turn that reasoned and called a tool arrives with both."""
     delivery = await deliver(gateway, worker, messages=_turns(_call("call_1"), reasoning_content=REASONING))
     assert delivery.at("messages", 1, "reasoning_content") == REASONING
-    assert delivery.changes("messages", 1, "tool_calls") == []
+    delivery.unchanged("messages", 1, "tool_calls")

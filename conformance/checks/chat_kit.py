@@ -19,7 +19,7 @@ from conformance.harness.marks import clause_mark
 from fake_workers import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from _pytest.mark.structures import ParameterSet
 
@@ -42,12 +42,32 @@ class Delivery:
     exchange: Exchange
     entry: Entry
 
-    def changes(self, *path: str | int, digits: bool = True, additions: bool = False) -> list[str]:
-        """What did not arrive as sent at `path` (a step is a member's name or an item's number)."""
+    def unchanged(self, *path: str | int, digits: bool = True, additions: bool = False) -> None:
+        """What was sent at `path` arrived as it was sent; see `chat_json.differences`.
+
+        Args:
+            path: a member's name or an item's number a step; none for the whole body.
+            digits: compare numbers by their text, otherwise by their exact value.
+            additions: let objects hold members that were not sent.
+
+        Raises:
+            Disproved: `did not arrive`, `added on the way` or `changed on the way`, with the places.
+        """
         here = _place(path)
         if not _has(self.got, path):
-            return [f"{here}: sent, did not arrive"]
-        return differences(_at(self.sent, path), _at(self.got, path), digits=digits, additions=additions, at=here)
+            raise Disproved(
+                "did not arrive", f"{here} was sent and did not arrive at the worker: {self.entry.body[:300]!r}"
+            )
+        lines = differences(_at(self.sent, path), _at(self.got, path), digits=digits, additions=additions, at=here)
+        if lines:
+            kinds = {"did not arrive": "did not arrive", "not sent, arrived": "added on the way"}
+            kind = next((kind for words, kind in kinds.items() if words in lines[0]), "changed on the way")
+            raise Disproved(kind, "; ".join(lines[:5]) + (f"; and {len(lines) - 5} more" if len(lines) > 5 else ""))
+
+    def all_unchanged(self, names: Iterable[str], *, digits: bool = True) -> None:
+        """Each of the members named arrived as it was sent; see `unchanged`."""
+        for name in names:
+            self.unchanged(name, digits=digits)
 
     def at(self, *path: str | int) -> Any:
         """What the worker received at `path`; the check fails if nothing is there."""
