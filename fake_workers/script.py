@@ -77,10 +77,11 @@ class Head(_Model):
 
 
 class Chunk(_Model):
-    """Body bytes, framed as one HTTP chunk when the head says chunked, as they are otherwise."""
+    """Body bytes, framed as one HTTP chunk when the head says chunked, as they are otherwise; sent ``times`` times."""
 
     kind: Literal["chunk"] = "chunk"
     data: bytes
+    times: int = Field(default=1, ge=1)
 
 
 class Raw(_Model):

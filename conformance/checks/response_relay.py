@@ -132,7 +132,7 @@ async def test_tool_calls(gateway: Gateway, worker: Worker) -> None:
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 async def test_reasoning(gateway: Gateway, worker: Worker, name: str) -> None:
     """Reasoning arrives under the name the engine gave it."""
-    sent, got = await relayed_members(gateway, worker, choices=[choice(content="4", **{name: "2 + 2"})])
+    sent, got = await relayed_members(gateway, worker, choices=[choice(0, "stop", **{"content": "4", name: "2 + 2"})])
     assert got == sent
 
 

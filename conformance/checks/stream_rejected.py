@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.stream_support import CHAT, chunk, is_json, media_type
-from conformance.harness import clause
+from conformance.checks.stream_support import chunk, is_json, media_type
+from conformance.harness import CHAT, clause
 from fake_workers import wire
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ Nothing here is a check.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from fake_workers import wire
@@ -13,13 +14,10 @@ from fake_workers.script import Chunk, End, Wire
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from conformance.harness import Exchange
+    from conformance.harness import Event, Exchange
     from fake_workers.journal import Entry
     from fake_workers.script import Step
 
-CHAT = "/v1/chat/completions"
-COMPLETIONS = "/v1/completions"
-EMBEDDINGS = "/v1/embeddings"
 ALL_ENGINES = ("sglang", "vllm", "tokenspeed")
 DISCONNECT_BOUND_S = 0.1
 """How soon a worker must feel that the client has gone; the machine's measured noise is added."""
@@ -114,16 +112,26 @@ def content_of(chunks: Iterable[Any], index: int = 0) -> str:
 def ends_well(exchange: Exchange) -> bool:
     """Say whether a client that reads this stream would take it for a complete answer.
 
-    It would if the transfer ended as its framing says, no error event came, and there is a finish reason or a [DONE].
+    It would if the transfer ended as its framing says, every event was a readable chunk and none an error, and there
+    was a finish reason or a [DONE].
     """
     if not exchange.closed_cleanly:
         return False
     said_done = any(event.is_done for event in exchange.events)
-    chunks = [event.json for event in exchange.events if not event.is_done]
-    if any(isinstance(one, dict) and one.get("error") for one in chunks):
+    chunks = [_chunk_or_none(event) for event in exchange.events if not event.is_done]
+    if any(one is None or one.get("error") for one in chunks):
         return False
-    choices = [choice for one in chunks if isinstance(one, dict) for choice in one.get("choices") or ()]
+    choices = [choice for one in chunks if one for choice in one.get("choices") or ()]
     return said_done or any(choice.get("finish_reason") for choice in choices)
+
+
+def _chunk_or_none(event: Event) -> dict[str, Any] | None:
+    """Return the event's object; None for what no client can read, such as the first half of one."""
+    try:
+        value = json.loads(event.data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def is_json(exchange: Exchange) -> bool:
@@ -133,7 +141,7 @@ def is_json(exchange: Exchange) -> bool:
 
 def media_type(exchange: Exchange) -> str:
     """Return the content type without its parameters, in lower case."""
-    return exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return (exchange.headers.get("content-type") or "").partition(";")[0].strip().lower()
 
 
 def felt_after_s(entry: Entry, left_at: float) -> float:

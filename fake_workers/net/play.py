@@ -40,8 +40,11 @@ class Player:
         match step:
             case Head():
                 self._head(step)
-            case Chunk(data=data):
-                await self._body(data)
+            case Chunk(data=data, times=times):
+                for _ in range(times):
+                    await self._body(data)
+                    if self._exchange.finished:
+                        return
             case Raw(data=data):
                 self._body_bytes += len(data) if self._head_sent else 0
                 self._exchange.send(data)
