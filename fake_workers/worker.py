@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Literal
 
+from fake_workers.answering import Answering
 from fake_workers.dialects import dialect_of
 from fake_workers.dialects.base import Delayed, Generation
+from fake_workers.engine.run import Engine
 from fake_workers.journal import Entry
 from fake_workers.markers import find_marker
 from fake_workers.net.listener import Listener
-from fake_workers.net.messages import LAST_CHUNK, SSE_TYPE, Response, chunk_bytes, head_bytes, http_date
+from fake_workers.net.messages import Response
 from fake_workers.net.play import Player
 from fake_workers.script import Wire
 
@@ -34,6 +36,8 @@ class Worker:
         self.spec = spec
         self.name = name
         self.dialect = dialect_of(spec)
+        self.engine = Engine(spec)
+        self.dialect.engine = self.engine
         self.server_name = self.dialect.server_name
         self.health: Health = None
         self._book = book
@@ -94,11 +98,11 @@ class Worker:
             if self.health is not None and request.path in HEALTH_PATHS:
                 self._fail_health(exchange)
                 return
-            self._send(exchange, self.dialect.answer(request), marker)
+            self._send(exchange, self.dialect.answer(request), marker, scripted=False)
         elif isinstance(answer, Wire):
             exchange.run(Player(exchange, self._book, marker or "").play(answer))
         else:
-            self._send(exchange, self.dialect.answer_scripted(request, answer), marker)
+            self._send(exchange, self.dialect.answer_scripted(request, answer), marker, scripted=True)
 
     def incomplete(self, request: Request, connection: int, outcome: str) -> None:
         """Journal a request that never became complete."""
@@ -119,51 +123,27 @@ class Worker:
         await asyncio.sleep(_HANG_BOUND_S)
         exchange.hang_up("stalled")
 
-    def _send(self, exchange: Exchange, answered: Answered, marker: str | None) -> None:
+    def _send(self, exchange: Exchange, answered: Answered, marker: str | None, *, scripted: bool) -> None:
         if isinstance(answered, Response):
             exchange.respond(answered)
         elif isinstance(answered, Delayed):
             exchange.run(self._later(exchange, answered))
-        elif answered.call.stream:
-            exchange.run(self._stream(exchange, answered, marker or ""))
-        elif answered.outcome.holds:
-            exchange.run(self._whole(exchange, answered, marker or ""))
         else:
-            exchange.respond(answered.whole(answered.call, answered.outcome))
+            self._generate(exchange, answered, marker or "", scripted=scripted)
 
     @staticmethod
     async def _later(exchange: Exchange, answered: Delayed) -> None:
         await asyncio.sleep(answered.delay_s)
         exchange.respond(answered.response)
 
-    async def _whole(self, exchange: Exchange, work: Generation, marker: str) -> None:
-        for hold in work.outcome.holds.values():
-            if not await self._book.held(marker, hold, work.outcome.hold_max_s):
-                exchange.hang_up("hold_expired")
-                return
-        exchange.respond(work.whole(work.call, work.outcome))
-
-    async def _stream(self, exchange: Exchange, work: Generation, marker: str) -> None:
-        head = self._stream_head(work)
-        if work.early_head:
-            exchange.send(head)
-            head = b""
-        holds = dict(work.outcome.holds)
-        for event in work.events(work.call, work.outcome):
-            hold = holds.pop(event.piece, None) if event.piece is not None else None
-            if hold is not None and not await self._book.held(marker, hold, work.outcome.hold_max_s):
-                exchange.hang_up("hold_expired")
-                return
-            exchange.send(head + chunk_bytes(event.data))
-            head = b""
-            await asyncio.sleep(0)  # one event, one write, as a real engine's tokens arrive
-            await exchange.ready()
-        exchange.send(LAST_CHUNK)
-        exchange.finish()
-
-    def _stream_head(self, work: Generation) -> bytes:
-        headers = [("date", http_date())]
-        if self.server_name is not None:
-            headers.append(("server", self.server_name))
-        headers += [("content-type", SSE_TYPE), *work.headers, ("transfer-encoding", "chunked")]
-        return head_bytes(200, headers)
+    def _generate(self, exchange: Exchange, work: Generation, marker: str, *, scripted: bool) -> None:
+        engine = None if scripted else self.engine
+        if engine is not None:
+            cached = engine.account(work.call, work.outcome)
+            if self.spec.cache_report:
+                work.outcome.cached_tokens = cached
+        if (engine is None or engine.simple) and not work.call.stream and not work.outcome.holds:
+            exchange.respond(work.whole(work.call, work.outcome))
+            return
+        answering = Answering(exchange, work, self.dialect, book=self._book, marker=marker, engine=engine)
+        exchange.run(answering.run())

@@ -7,12 +7,13 @@ import json
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qs
 
 from fake_workers.dialects import calls
 from fake_workers.engine import model as fake_model
 from fake_workers.engine.outcome import Call, Choice, Event, Outcome
+from fake_workers.engine.run import Engine
 from fake_workers.net.messages import Response
 
 if TYPE_CHECKING:
@@ -65,18 +66,6 @@ class Delayed:
     delay_s: float
 
 
-class Load(Protocol):
-    """What a dialect may ask about the worker's load, for metrics and load endpoints."""
-
-    running: int
-    waiting: int
-    prompt_tokens_total: int
-    generation_tokens_total: int
-    requests_total: int
-    kv_usage: float
-    cache_hit_rate: float
-
-
 Answered = Response | Generation | Delayed
 Kind = Literal["chat", "completion"]
 
@@ -92,7 +81,7 @@ class Dialect:
         """Belong to one worker."""
         self.spec = spec
         self.started = int(time.time())
-        self.load: Load | None = None
+        self.engine = Engine(spec)  # the worker puts its own here
         self.routes: dict[tuple[str, str], Callable[[Request], Answered]] = {}
         self.paths: dict[str, str] = {}  # path -> allowed methods, for 405
         self.reply_to: dict[str, Callable[[Request, Reply], Generation | Response]] = {
@@ -212,6 +201,16 @@ class Dialect:
 
     def completion_events(self, call: Call, outcome: Outcome) -> Iterator[Event]:
         """Word a completion as a stream."""
+        raise NotImplementedError
+
+    def begun(self, call: Call) -> None:
+        """Learn that a request is being answered."""
+
+    def ended(self, call: Call) -> None:
+        """Learn that a request is over, however it ended."""
+
+    def queue_full(self, work: Generation) -> Response | bytes:
+        """Refuse a request the queue has no room for: an answer, or the chunked body of an event stream."""
         raise NotImplementedError
 
     def embeddings_whole(self, body: dict[str, Any], vectors: list[list[float]], prompt_tokens: int) -> Response:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fake_workers.dialects import calls
+from fake_workers.dialects import metrics, rules, sglang_native, sglang_rules
 from fake_workers.dialects import sglang_shapes as shapes
-from fake_workers.dialects.base import Answered, Delayed, Dialect, Kind, Refusal, dumps, vector_form
+from fake_workers.dialects.base import (
+    DONE,
+    Answered,
+    Delayed,
+    Dialect,
+    Generation,
+    Kind,
+    Refusal,
+    dumps,
+    query,
+    vector_form,
+)
 from fake_workers.dialects.sglang_stream import ChatStream, completion_events
-from fake_workers.net.messages import Response
+from fake_workers.engine.run import CAPACITY_IN_CONTEXTS
+from fake_workers.net.messages import LAST_CHUNK, Response, chunk_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,17 +43,26 @@ class SGLang(Dialect):
         """Set up the routes this configuration has."""
         super().__init__(spec)
         self.version = spec.version or shapes.VERSION
-        self.route("GET", "/health", self.health)
-        self.route("GET", "/health_generate", self.health)
+        self.in_flight: set[str] = set()
+        self.capacity = spec.max_model_len * CAPACITY_IN_CONTEXTS
+        for path in ("/health", "/health_generate", "/ready", "/ping"):
+            self.route("GET", path, self.health)
+        self.route("GET,HEAD", "/", lambda _: Response(200, b'"SGLang is running"'))
         self.route("GET", "/v1/models", self.models)
+        self.route("GET", f"/v1/models/{spec.model}", lambda _: Response(200, dumps(self.card())))
         for path in ("/model_info", "/get_model_info"):
             self.route("GET", path, self.model_info)
         for path in ("/server_info", "/get_server_info"):
             self.route("GET", path, self.server_info)
         self.route("GET", "/v1/loads", self.loads)
-        self.route("POST", "/v1/chat/completions", lambda request: self.generate("chat", request))
-        self.route("POST", "/v1/completions", lambda request: self.generate("completion", request))
-        self.route("POST", "/v1/embeddings", self.embeddings)
+        if spec.metrics:
+            self.route("GET", "/metrics", lambda _: metrics.sglang(self.engine, spec.model, self.capacity))
+        if "generate" in spec.tasks:
+            self.route("POST", "/v1/chat/completions", lambda request: self.generate("chat", request))
+            self.route("POST", "/v1/completions", lambda request: self.generate("completion", request))
+        if "embed" in spec.tasks:
+            self.route("POST", "/v1/embeddings", self.embeddings)
+        sglang_native.add_routes(self)
 
     # information -----------------------------------------------------------------------------------------------------
 
@@ -50,10 +72,31 @@ class SGLang(Dialect):
         response = Response(200, b"", None)
         return Delayed(response, self.spec.health_delay_s) if self.spec.health_delay_s else response
 
+    def no_route(self, request: Request, path: str) -> Response:
+        """Answer an unknown model in OpenAI's shape, everything else as FastAPI does."""
+        if path.startswith("/v1/models/") and request.method == "GET":
+            name = path.removeprefix("/v1/models/")
+            error = {
+                "message": f"The model '{name}' does not exist",
+                "type": "invalid_request_error",
+                "param": "model",
+                "code": "model_not_found",
+            }
+            return Response(404, dumps({"error": error}))
+        return super().no_route(request, path)
+
+    def is_protected(self, path: str) -> bool:
+        """Everything but health and metrics asks for the key."""
+        return not path.startswith(("/health", "/ready", "/metrics"))
+
     def models(self, request: Request) -> Response:
-        """List the served model; root is the served name, there is no permission."""
+        """List the served model."""
         del request
-        card = {
+        return Response(200, dumps({"object": "list", "data": [self.card()]}))
+
+    def card(self) -> dict[str, Any]:
+        """Return the entry of the models list: root is the served name, there is no permission."""
+        return {
             "id": self.spec.model,
             "object": "model",
             "created": int(time.time()),
@@ -62,7 +105,6 @@ class SGLang(Dialect):
             "parent": None,
             "max_model_len": self.spec.max_model_len,
         }
-        return Response(200, dumps({"object": "list", "data": [card]}))
 
     def model_info(self, request: Request) -> Response:
         """Describe the model."""
@@ -89,7 +131,6 @@ class SGLang(Dialect):
         """Describe the server: arguments, scheduler, states, version."""
         del request
         spec = self.spec
-        total = spec.max_model_len * 16
         slots = spec.slots or 256
         shape = {
             "model_path": spec.path,
@@ -114,7 +155,7 @@ class SGLang(Dialect):
             "disaggregation_mode": "null",
             "enable_metrics": bool(spec.metrics),
             "enable_cache_report": spec.cache_report,
-            "max_total_num_tokens": total,
+            "max_total_num_tokens": self.capacity,
             "max_req_input_len": spec.max_model_len - 1,
             "startup_time": 0.0,
             "internal_states": [{"last_gen_throughput": 0.0, "max_running_requests": slots}],
@@ -124,17 +165,22 @@ class SGLang(Dialect):
         return Response(200, dumps(shape))
 
     def loads(self, request: Request) -> Response:
-        """Report the load of the one data-parallel rank."""
-        del request
-        load = self.load
+        """Report the load of the one data-parallel rank; the sections a query asks for, core always."""
+        wanted = {part for text in query(request).get("include", ["core"]) for part in text.split(",")}
+        unknown = wanted - shapes.LOAD_SECTIONS
+        if unknown:
+            message = f"Invalid include: {', '.join(sorted(unknown))}"
+            return Response(400, dumps({"detail": message}))
         entry = shapes.load_of_one_rank(
             time.time(),
-            running=load.running if load else 0,
-            waiting=load.waiting if load else 0,
-            used=int((load.kv_usage if load else 0.0) * self.spec.max_model_len * 16),
-            total=self.spec.max_model_len * 16,
+            running=self.engine.running,
+            waiting=self.engine.waiting,
+            usage=self.engine.kv_usage,
+            total=self.capacity,
             slots=self.spec.slots or 256,
+            hit_rate=self.engine.cache_hit_rate,
         )
+        entry.update(shapes.load_sections(wanted, self.engine.waiting))
         shape = {
             "timestamp": datetime.now(UTC).isoformat(),
             "version": self.version,
@@ -152,13 +198,71 @@ class SGLang(Dialect):
         shape = {"object": "error", "message": message, "type": kind, "param": None, "code": status}
         return Response(status, dumps(shape))
 
-    def judge(self, kind: Kind, request: Request) -> dict[str, Any]:
-        """Return the body if SGLang would take it; raises :class:`Refusal`."""
-        del kind
-        body = calls.load(request.body)
-        if not body:
-            raise Refusal(self.error(400, "Invalid JSON body", "Bad Request"))
+    def body_of(self, request: Request) -> dict[str, Any]:
+        """Return the JSON object of a request; raises :class:`Refusal` for another type, syntax or value."""
+        if not rules.is_json_type(request.header(b"content-type")):
+            message = "Unsupported Media Type: Only 'application/json' is allowed"
+            raise Refusal(self.error(400, message, sglang_rules.SCHEMA))
+        body, problem = rules.parse_object(request.body)
+        if body is None:
+            message = f"1 validation error:\n  {{'type': 'json_invalid', 'loc': ('body',), 'msg': '{problem}'}}"
+            raise Refusal(self.error(400, message, sglang_rules.SCHEMA))
         return body
+
+    def judge(self, kind: Kind, request: Request) -> dict[str, Any]:
+        """Return the body if SGLang would take it; raises :class:`Refusal`. Any model name is served."""
+        body = self.body_of(request)
+        rank = request.header(b"x-data-parallel-rank")
+        if rank is not None and not rank.strip().lstrip("-").isdecimal():
+            raise Refusal(self.error(400, f"Invalid X-Data-Parallel-Rank: {rank!r} is no integer", "BadRequest"))
+        problem = rules.first(sglang_rules.problems(kind, body))
+        if problem is not None:
+            raise Refusal(self.error(400, problem[1], problem[0]))
+        model = body.get("model")
+        if isinstance(model, str) and ":" in model and model != self.spec.model:
+            adapter = model.partition(":")[2]
+            raise Refusal(
+                self.error(400, f"LoRA is not enabled, so the adapter {adapter!r} cannot be used", "BadRequest")
+            )
+        rid = body.get("rid")
+        if isinstance(rid, str) and rid in self.in_flight:
+            raise Refusal(self.error(400, f"Duplicate request ID detected: {rid}"))
+        return body
+
+    def fit(self, call: Call) -> None:
+        """Refuse what does not fit the context: the prompt alone, or with max_tokens."""
+        most = self.spec.max_model_len
+        for count in call.prompt_tokens:
+            if count >= most:
+                message = f"The input ({count} tokens) is longer than the model's context length ({most} tokens)."
+                raise Refusal(self.error(400, message))
+            if call.max_tokens is not None and count + call.max_tokens > most:
+                message = (
+                    f"Requested token count exceeds the model's maximum context length of {most} tokens. "
+                    f"You requested {count + call.max_tokens}: {count} of input and {call.max_tokens} of completion."
+                )
+                raise Refusal(self.error(400, message))
+        if not call.max_tokens:
+            call.max_tokens = most - max(call.prompt_tokens, default=0)
+
+    def begun(self, call: Call) -> None:
+        """Remember the request id, so that a second one with the same is refused."""
+        if isinstance(call.body.get("rid"), str):
+            self.in_flight.add(call.body["rid"])
+
+    def ended(self, call: Call) -> None:
+        """Forget it again."""
+        self.in_flight.discard(str(call.body.get("rid")))
+
+    def queue_full(self, work: Generation) -> Response | bytes:
+        """Refuse: a 503 without stream, but a 200 with an error event for a stream."""
+        message = "The request queue is full."
+        if not work.call.stream:
+            shape = {"object": "error", "message": message, "type": "503", "param": None, "code": 503}
+            return Response(503, dumps(shape))
+        shape = {"object": "error", "message": message, "type": "SERVICE_UNAVAILABLE", "param": None, "code": 503}
+        event = f"data: {json.dumps({'error': shape})}\n\n".encode()
+        return chunk_bytes(event) + chunk_bytes(DONE) + LAST_CHUNK
 
     # wording ---------------------------------------------------------------------------------------------------------
 
@@ -221,9 +325,9 @@ class SGLang(Dialect):
 
     def embeddings(self, request: Request) -> Response:
         """Answer an embeddings request."""
-        body = self.judge("completion", request)
+        body = self.body_of(request)
         if body.get("input") in (None, "", []):
-            raise Refusal(self.error(400, "Input cannot be empty"))
+            raise Refusal(self.error(400, "Input cannot be empty", "BadRequest"))
         return self.embed(body)
 
     def embeddings_whole(self, body: dict[str, Any], vectors: list[list[float]], prompt_tokens: int) -> Response:
@@ -234,7 +338,7 @@ class SGLang(Dialect):
                 {"embedding": vector_form(vector, encoding), "index": index, "object": "embedding"}
                 for index, vector in enumerate(vectors)
             ],
-            "model": body.get("model") if isinstance(body.get("model"), str) and body["model"] else self.spec.path,
+            "model": self.spec.path,
             "object": "list",
             "usage": {
                 "prompt_tokens": prompt_tokens,

@@ -117,8 +117,14 @@ def chat_message(choice: Choice) -> dict[str, Any]:
     return message
 
 
-def load_of_one_rank(at: float, *, running: int, waiting: int, used: int, total: int, slots: int) -> dict[str, Any]:
+LOAD_SECTIONS = frozenset({"core", "memory", "spec", "lora", "disagg", "queues", "all"})
+
+
+def load_of_one_rank(  # the engine's own name for one entry
+    at: float, *, running: int, waiting: int, usage: float, total: int, slots: int, hit_rate: float
+) -> dict[str, Any]:
     """Return the flat core keys of a /v1/loads entry, in order."""
+    used = int(usage * total)
     return {
         "timestamp": at,
         "dp_rank": 0,
@@ -131,11 +137,32 @@ def load_of_one_rank(at: float, *, running: int, waiting: int, used: int, total:
         "num_prealloc_ready_tokens": 0,
         "max_total_num_tokens": total,
         "max_running_requests": slots,
-        "token_usage": round(used / total, 4) if total else 0.0,
+        "token_usage": round(usage, 4),
         "gen_throughput": 0.0,
-        "cache_hit_rate": 0.0,
-        "utilization": round(running / slots, 4) if slots else 0.0,
+        "cache_hit_rate": round(hit_rate, 4),
+        "utilization": round(min(running / slots, 1.0), 4) if slots else 0.0,
         "total_prefill_uncached_tokens": 0,
         "total_prefill_busy_us": 0,
         "decode_moments": None,
     }
+
+
+def load_sections(wanted: set[str], waiting: int) -> dict[str, Any]:
+    """Return the nested sections of a /v1/loads entry that were asked for and that this engine knows."""
+    sections: dict[str, Any] = {}
+    if wanted & {"memory", "all"}:
+        sections["memory"] = {"weight_gb": 0.0, "kv_cache_gb": 0.0, "graph_gb": 0.0, "token_capacity": 0}
+    if wanted & {"disagg", "all"}:
+        sections["disaggregation"] = {
+            "mode": "null",
+            "prefill_bootstrap_queue_reqs": 0,
+            "prefill_inflight_queue_reqs": 0,
+            "decode_prealloc_queue_reqs": 0,
+            "decode_transfer_queue_reqs": 0,
+            "decode_retracted_queue_reqs": 0,
+            "kv_transfer_speed_gb_s": 0.0,
+            "kv_transfer_latency_ms": 0.0,
+        }
+    if wanted & {"queues", "all"}:
+        sections["queues"] = {"waiting": waiting, "grammar": 0, "paused": 0, "retracted": 0, "prealloc_ready": 0}
+    return sections

@@ -10,7 +10,17 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from fake_workers.dialects import calls
-from fake_workers.dialects.base import DONE, Answered, Dialect, Kind, Refusal, data_event, dumps, vector_form
+from fake_workers.dialects.base import (
+    DONE,
+    Answered,
+    Dialect,
+    Generation,
+    Kind,
+    Refusal,
+    data_event,
+    dumps,
+    vector_form,
+)
 from fake_workers.engine.outcome import Event, count_call
 from fake_workers.net.messages import Response, reason_of
 
@@ -101,6 +111,21 @@ class TokenSpeed(Dialect):
         if model != self.spec.model:
             raise Refusal(self.gateway_error(404, "model_not_found", f"No worker serves the model '{model}'"))
         return body
+
+    def fit(self, call: Call) -> None:
+        """Refuse a prompt over the context length."""
+        most = self.spec.max_model_len
+        for count in call.prompt_tokens:
+            if count + (call.max_tokens or 0) > most:
+                message = f"The prompt has {count} tokens, the context length is {most} tokens"
+                raise Refusal(self.gateway_error(400, "context_length_exceeded", message))
+        if call.max_tokens is None:
+            call.max_tokens = most - max(call.prompt_tokens, default=0)
+
+    def queue_full(self, work: Generation) -> Response:
+        """Refuse as a gateway whose engine is overloaded."""
+        del work
+        return self.gateway_error(503, "upstream_unavailable", "The engine's queue is full")
 
     # wording ---------------------------------------------------------------------------------------------------------
 

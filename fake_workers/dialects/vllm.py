@@ -6,9 +6,9 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from fake_workers.dialects import calls
+from fake_workers.dialects import calls, metrics, rules, vllm_rules
 from fake_workers.dialects import vllm_shapes as shapes
-from fake_workers.dialects.base import Answered, Delayed, Dialect, Kind, Refusal, dumps, vector_form
+from fake_workers.dialects.base import Answered, Delayed, Dialect, Generation, Kind, Refusal, dumps, vector_form
 from fake_workers.dialects.vllm_stream import ChatStream, completion_events
 from fake_workers.engine import tokens
 from fake_workers.net.messages import Response
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from fake_workers.engine.outcome import Call, Event, Outcome
     from fake_workers.net.exchange import Request
     from fake_workers.spec import WorkerSpec
+
+
+_MOST_PROBLEMS = 10
 
 
 class VLLM(Dialect):
@@ -38,6 +41,12 @@ class VLLM(Dialect):
         self.route("GET", "/v1/models", self.models)
         self.route("POST", "/tokenize", self.tokenize)
         self.route("POST", "/detokenize", self.detokenize)
+        self.route("GET", "/load", lambda _: Response(200, dumps({"server_load": 0})))
+        if spec.metrics is not False:
+            self.route("GET", "/metrics", lambda _: metrics.vllm(self.engine, spec.model))
+        if spec.dev_mode:
+            self.route("GET", "/server_info", self.server_info)
+            self.route("POST", "/reset_prefix_cache", self.reset_prefix_cache)
         if "generate" in spec.tasks:
             self.route("POST", "/v1/chat/completions", lambda request: self.generate("chat", request))
             self.route("POST", "/v1/completions", lambda request: self.generate("completion", request))
@@ -62,6 +71,17 @@ class VLLM(Dialect):
         now = int(time.time())
         cards = [shapes.model_card(name, self.spec.path, self.spec.max_model_len, now) for name in self.names()]
         return Response(200, dumps({"object": "list", "data": cards}))
+
+    def server_info(self, request: Request) -> Response:
+        """Describe the configuration; exists in development mode only, and has nothing a gateway can use."""
+        del request
+        return Response(200, dumps({"vllm_config": f"model='{self.spec.path}'", "vllm_env": {}, "system_env": {}}))
+
+    def reset_prefix_cache(self, request: Request) -> Response:
+        """Empty the prefix cache (development mode)."""
+        del request
+        self.engine.cache.clear()
+        return Response(200, b"", None)
 
     def tokenize(self, request: Request) -> Response:
         """Count and list tokens of a prompt or of messages."""
@@ -89,16 +109,57 @@ class VLLM(Dialect):
         """Return vLLM's nested error object."""
         return Response(status, dumps({"error": {"message": message, "type": kind, "param": param, "code": status}}))
 
+    def body_of(self, request: Request) -> dict[str, Any]:
+        """Return the JSON object of a request; raises :class:`Refusal` for another type, syntax or value."""
+        if not rules.is_json_type(request.header(b"content-type")):
+            message = "1 validation error(s):\n  body: Unsupported Media Type: Only 'application/json' is allowed"
+            raise Refusal(self.error(400, message, "Bad Request", "body"))
+        body, problem = rules.parse_object(request.body)
+        if body is None:
+            raise Refusal(self.error(400, f"1 validation error(s):\n  body: {problem}", "Bad Request", "body"))
+        return body
+
     def judge(self, kind: Kind, request: Request) -> dict[str, Any]:
         """Return the body if vLLM would take it; raises :class:`Refusal`."""
-        del kind
-        body = calls.load(request.body)
-        if not body:
-            raise Refusal(self.error(400, "1 validation error(s): JSON decode error", "Bad Request", "body"))
+        body = self.body_of(request)
+        wrong = vllm_rules.schema_problems(kind, body)
+        if wrong:
+            lines = "".join(f"\n  body.{field}: {message}" for field, message in wrong[:_MOST_PROBLEMS])
+            message = f"{len(wrong)} validation error(s):{lines}"
+            raise Refusal(self.error(400, message, "Bad Request", f"body.{wrong[0][0]}"))
+        problem = rules.first(vllm_rules.semantic_problems(kind, body, self.spec))
+        if problem is not None:
+            raise Refusal(self.error(400, problem[1], "BadRequestError", problem[0]))
+        self.check_model(body)
+        return body
+
+    def check_model(self, body: dict[str, Any]) -> None:
+        """Refuse a model nobody serves; an absent or empty one is the default."""
         model = body.get("model")
         if model and model not in self.names():
-            raise Refusal(self.error(404, f"The model `{model}` does not exist.", "NotFoundError", "model"))
-        return body
+            message = f"The model `{model}` does not exist. Served: {', '.join(self.names())}"
+            raise Refusal(self.error(404, message, "NotFoundError", "model"))
+
+    def fit(self, call: Call) -> None:
+        """Refuse a prompt over the context length; clamp max_tokens to the room that is left."""
+        most = self.spec.max_model_len
+        for count in call.prompt_tokens:
+            if count >= most:
+                message = (
+                    f"This model's maximum context length is {most} tokens, but the prompt has {count} tokens. "
+                    f"(parameter=input_tokens, value={count})"
+                )
+                raise Refusal(self.error(400, message, "BadRequestError", "input_tokens"))
+        if call.max_tokens is not None and call.max_tokens > most:
+            message = f"max_tokens={call.max_tokens} is greater than the maximum context length {most}"
+            raise Refusal(self.error(400, message, "BadRequestError", "max_tokens"))
+        room = most - max(call.prompt_tokens, default=0)
+        call.max_tokens = room if call.max_tokens is None else min(call.max_tokens, room)
+
+    def queue_full(self, work: Generation) -> Response:
+        """Refuse with a JSON 503, streaming or not: admission comes before the stream."""
+        del work
+        return self.error(503, "The request queue is full.", "Service Unavailable")
 
     # wording ---------------------------------------------------------------------------------------------------------
 
@@ -173,9 +234,17 @@ class VLLM(Dialect):
 
     def embeddings(self, request: Request) -> Response:
         """Answer an embeddings request."""
-        body = self.judge("completion", request)
+        body = self.body_of(request)
+        self.check_model(body)
         if body.get("input") in (None, "", []):
-            raise Refusal(self.error(400, "1 validation error(s): input is required", "Bad Request", "body.input"))
+            raise Refusal(
+                self.error(400, "1 validation error(s):\n  body.input: Field required", "Bad Request", "body.input")
+            )
+        if body.get("encoding_format", "float") not in {"float", "base64", "bytes"}:
+            message = "1 validation error(s):\n  body.encoding_format: Input should be 'float', 'base64' or 'bytes'"
+            raise Refusal(self.error(400, message, "Bad Request", "body.encoding_format"))
+        if body.get("normalize") is not None:
+            raise Refusal(self.error(400, "normalize is not supported", "BadRequestError", "normalize"))
         return self.embed(body)
 
     def embeddings_whole(self, body: dict[str, Any], vectors: list[list[float]], prompt_tokens: int) -> Response:
