@@ -14,6 +14,7 @@ from reference_server.endpoints import ENDPOINTS
 from reference_server.errors import GatewayError, Refused
 from reference_server.routes.public import PublicRoutes
 from reference_server.routes.workers_api import WorkersRoutes
+from reference_server.upgrade import DeclinedUpgrade
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,6 +34,7 @@ def create_app(state: ServerState, fleet: Fleet | None = None) -> Quart:
     app.url_map.merge_slashes = False  # //v1/models is another path, not a redirect
     app.url_map.strict_slashes = True
     app.asgi_http_class = connection_class(state)
+    app.asgi_websocket_class = DeclinedUpgrade
     public = PublicRoutes(state)
     _route(app, "GET", "/health", public.alive)
     _route(app, "GET", "/liveness", public.alive)

@@ -52,8 +52,8 @@ class GatewayConnection(ASGIHTTPConnection):
         """Serve the request of this scope."""
         this = call.from_scope(self.scope, self.state.settings)
         cast("dict[str, object]", self.scope)[CALL] = this
-        self.state.enter()
         answering = asyncio.ensure_future(self._answer(this, send))
+        self.state.enter(answering)
         listening = asyncio.ensure_future(_listen(this, receive))
         try:
             await asyncio.wait({answering, listening}, return_when=asyncio.FIRST_COMPLETED)
@@ -62,13 +62,17 @@ class GatewayConnection(ASGIHTTPConnection):
             answering.cancel()
             await asyncio.gather(answering, listening, return_exceptions=True)
             await settle.settle(this)
-            self.state.leave()
+            self.state.leave(answering)
 
     def _create_request_from_scope(self, send: ASGISendCallable) -> Request:
-        """Quart's request, for a target of any form: `*`, an absolute URI or nothing at all are paths nobody serves."""
+        """Quart's request, for a target of any form.
+
+        Quart cannot read a target without a leading slash (`*`, an absolute URI, nothing) and takes `//x` for `/x`.
+        Nothing is served there, so the router is given a path that no route has.
+        """
         scope = cast("dict[str, Any]", self.scope)
-        if not scope["path"].startswith("/"):
-            scope["path"] = "/" + scope["path"]
+        if not scope["path"].startswith("/") or scope["path"].startswith("//"):
+            scope["path"] = "/ " + scope["path"]
         return super()._create_request_from_scope(send)
 
     async def _answer(self, this: Call, send: ASGISendCallable) -> None:

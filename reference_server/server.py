@@ -184,6 +184,9 @@ async def _drain(state: ServerState, grace_s: float, stop: _Stop) -> None:
         await asyncio.wait_for(_first_of(state.until_idle(), stop.again.wait()), grace_s)
     if state.open_requests:
         LOG.warning("stopping: %d open request(s) are cut", state.open_requests)
+        state.cut()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(state.until_idle(), _CUT_S)
 
 
 async def _first_of(*awaitables: Awaitable[Any]) -> None:

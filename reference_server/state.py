@@ -40,25 +40,30 @@ class ServerState:
         self.admission: Admission = admission or OpenDoor()
         self.metrics = Metrics()
         self.draining = False
-        self._open_requests = 0
+        self._answering: set[asyncio.Future[None]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def open_requests(self) -> int:
         """How many requests are being answered."""
-        return self._open_requests
+        return len(self._answering)
 
-    def enter(self) -> None:
-        """A request begins."""
-        self._open_requests += 1
+    def enter(self, answering: asyncio.Future[None]) -> None:
+        """A request begins, answered by this task."""
+        self._answering.add(answering)
         self._idle.clear()
 
-    def leave(self) -> None:
+    def leave(self, answering: asyncio.Future[None]) -> None:
         """A request is settled."""
-        self._open_requests -= 1
-        if self._open_requests == 0:
+        self._answering.discard(answering)
+        if not self._answering:
             self._idle.set()
+
+    def cut(self) -> None:
+        """Break off whatever is still being answered; clients see an incomplete response."""
+        for answering in self._answering:
+            answering.cancel()
 
     async def until_idle(self) -> None:
         """Wait until no request is being answered."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from reference_server.errors import ParseRefusal
 from reference_server.lossless import Repeated
-from spec.document import openapi, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +25,20 @@ def refuse_repeated_modelled_keys(schema_name: str, body: Any) -> None:
     Raises:
         ParseRefusal: names the key and the object.
     """
-    document = openapi()
+    document = _document()
     _refuse(document, document["components"]["schemas"][schema_name], body, "")
+
+
+def _document() -> dict[str, Any]:
+    from spec.document import openapi  # noqa: PLC0415 - half a second that no server start should pay for
+
+    return openapi()
+
+
+def _resolve(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    from spec.document import resolve  # noqa: PLC0415 - see above
+
+    return resolve(document, schema)
 
 
 def _refuse(document: dict[str, Any], schema: dict[str, Any], value: Any, where: str) -> None:
@@ -49,21 +60,21 @@ def _refuse(document: dict[str, Any], schema: dict[str, Any], value: Any, where:
 
 def _alternatives(document: dict[str, Any], schema: dict[str, Any], value: Any) -> Iterator[dict[str, Any]]:
     """The schema itself, or the alternatives of its union that this value can mean."""
-    schema = resolve(document, schema)
+    schema = _resolve(document, schema)
     known = schema.get("x-known-parts")
     if known and isinstance(value, dict):
         # A part of a type that is not modelled is forwarded as sent, whatever it repeats besides its type.
         kind = value.get("type")
         yield {"properties": {"type": {}}}
         if isinstance(kind, str) and kind in known:
-            yield resolve(document, {"$ref": known[kind]})
+            yield _resolve(document, {"$ref": known[kind]})
         return
     branches = schema.get("oneOf") or schema.get("anyOf")
     if not branches:
         yield schema
         return
     for branch in branches:
-        resolved = resolve(document, branch)
+        resolved = _resolve(document, branch)
         if not _excluded(resolved, value):
             yield from _alternatives(document, resolved, value)
 
