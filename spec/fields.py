@@ -59,7 +59,8 @@ class Field:
     `path` is the place in clause ids, `steps` the place in a body (keys, and 0 for an item of an array).
     `chain` are the schemas of the containers passed on the way, outermost (the request) first, one per step.
     `schema` has its reference followed and null taken out of its types; `nullable` says whether null was among them.
-    `types` are the JSON types allowed besides null. `declared` is false for a place without a property of its own.
+    `types` are the JSON types allowed besides null. `variants` are the alternatives of a union of objects; `tells` is
+    set on the property whose value chooses among them.
     """
 
     prefix: str
@@ -72,6 +73,7 @@ class Field:
     types: frozenset[str]
     aspects: tuple[Aspect, ...] = ()
     variants: tuple[Variant, ...] = field(default=())
+    tells: bool = False
 
     def rule_id(self, aspect: Aspect) -> str:
         """The id that the naming rule gives the clause about one aspect of this place."""
@@ -242,6 +244,7 @@ class _Walker:
                 nullable=False,
                 types=frozenset({"string"}),
                 variants=place.variants,
+                tells=True,
             )
             yield _with(told, ("type", "required", "enum"))
         for variant in place.variants:
