@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 
 from conformance.harness.configurations import configurations
 from conformance.harness.errors import UserError
+from conformance.targets import deviations
 from conformance.targets.adapter import Claims, Target, load
+from conformance.targets.deviations import Deviations
 from spec import SpecError, clauses, features
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class Options:
     admin_key: str | None = None
     workers_at: list[tuple[str, int]] = field(default_factory=list)
     advertise: str | None = None
+    deviations: Deviations = field(default_factory=lambda: Deviations(None))
 
     @property
     def available(self) -> list[str] | None:
@@ -72,6 +75,12 @@ def add(parser: pytest.Parser) -> None:
         default=[],
         help="only checks of clauses whose id matches; may be repeated",
     )
+    group.addoption(
+        "--deviations",
+        metavar="FILE",
+        type=Path,
+        help="declared deviations (default: the file of the launched gateway)",
+    )
     group.addoption("--report-dir", metavar="DIR", type=Path, help="write report.json, junit.xml and report.html there")
     group.addoption(
         "--list",
@@ -99,8 +108,9 @@ def read(config: pytest.Config) -> Options:
     for glob in option.clauses:
         if not any(fnmatch.fnmatch(each, glob) for each in known):
             raise UserError(f"--clauses {glob}: no clause id matches; `python -m conformance clauses` lists them")
+    target = _running_target(option.features, option.revision) if running else load(option.gateway or "reference")
     return Options(
-        target=_running_target(option.features, option.revision) if running else load(option.gateway or "reference"),
+        target=target,
         running=running,
         clauses=option.clauses,
         report_dir=option.report_dir,
@@ -109,7 +119,14 @@ def read(config: pytest.Config) -> Options:
         admin_key=option.admin_key or option.api_key,
         workers_at=_addresses(option.workers_at),
         advertise=option.advertise,
+        deviations=_deviations(option.deviations, target),
     )
+
+
+def _deviations(given: Path | None, target: Target) -> Deviations:
+    if given is not None:
+        return deviations.load(given, must_exist=True)
+    return deviations.load(deviations.file_for(target)) if target.adapter else Deviations(None)
 
 
 def _target(text: str) -> tuple[str, str]:

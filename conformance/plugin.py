@@ -1,4 +1,4 @@
-"""The pytest plugin of the suite: options, planning, fixtures, verdicts.
+"""The pytest plugin of the suite: options, planning, fixtures, verdicts, reports.
 
 `conformance/conftest.py` loads it; so does `-p conformance.plugin`.
 """
@@ -16,6 +16,7 @@ from conformance.harness.broker import WORKER_INPUT, connect
 from conformance.harness.errors import UserError
 from conformance.harness.fixtures import _handles, engine, gateway, noise, noise_s, worker
 from conformance.harness.run import RUN, Run
+from conformance.reports import reporting
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -42,14 +43,28 @@ def pytest_configure(config: pytest.Config) -> None:
     # A module that cannot be imported is a harness error of its own, no reason to judge nothing.
     config.option.continue_on_collection_errors = True
     workerinput = getattr(config, "workerinput", None)
-    config.stash[RUN] = Run(chosen, broker=connect(workerinput[WORKER_INPUT]) if workerinput else None)
+    run = config.stash[RUN] = Run(chosen, broker=connect(workerinput[WORKER_INPUT]) if workerinput else None)
+    run.whole_clauses = not (config.option.keyword or config.option.markexpr) and all(
+        "::" not in arg and CHECKS.is_relative_to(Path(arg).absolute())
+        for arg in config.args
+        if not config.option.pyargs
+    )
+    if workerinput is None:
+        config.pluginmanager.register(reporting.Reporting(run), "conformance-reporting")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """A list needs no xdist workers, which would keep the plan to themselves."""
+    if config.option.conformance_list:
+        config.option.numprocesses = 0
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: object) -> None:
     """In the controlling process: tell an xdist worker where to ask for environments."""
     config: pytest.Config = node.config  # type: ignore[attr-defined]
-    node.workerinput[WORKER_INPUT] = config.stash[RUN].serve()  # type: ignore[attr-defined]
+    node.workerinput[WORKER_INPUT] = config.stash[RUN].serve(config)  # type: ignore[attr-defined]
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
@@ -70,10 +85,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         bounds.bound(item)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Bring up every environment the plan needs, before the first check's clock starts."""
-    if not session.config.option.collectonly:
-        session.config.stash[RUN].bring_up(session.config)
+    run = session.config.stash[RUN]
+    if run.options.listing:
+        session.items[:] = []
+    elif not session.config.option.collectonly:
+        run.bring_up(session.config, {item.nodeid for item in session.items})
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance.harness.broker import Broker, Server
-from conformance.harness.configurations import configuration
+from conformance.harness.configurations import configuration, configurations
 from conformance.harness.environment import Environment, Running, launch
 from conformance.harness.errors import HarnessError, UserError
 from conformance.harness.planning import Planned, plan, selected
+from conformance.reports.evidence import Redactor
 from conformance.targets import running as running_targets
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Run:
         planned: every selected check by node id, also those that do not apply.
         environments: by configuration, once `bring_up` is done.
         proofs: what `Gateway.proof` has established in this process.
+        deviations: what the target declares.
+        redactor: takes keys out of everything that is shown.
+        whole_clauses: whether every check of a selected clause is in the plan, so that a deviation can be stale.
     """
 
     def __init__(self, options: Options, broker: Broker | None = None) -> None:
@@ -47,6 +51,10 @@ class Run:
         self.environments: dict[str, Environment] = {}
         self.proofs: dict[str, Proof] = {}
         self.started_at = time.time()
+        self.deviations = options.deviations
+        keys = [key for each in configurations().values() for key in each.keys.values()]
+        self.redactor = Redactor([*keys, *filter(None, (options.api_key, options.admin_key))])
+        self.whole_clauses = True
         self._running: list[Running] = []
         self._server: Server | None = None
         self._lock = threading.Lock()
@@ -76,17 +84,21 @@ class Run:
 
     # -- environments
 
-    def bring_up(self, config: pytest.Config) -> None:
-        """Have every environment of the plan running; a failure is kept as the environment's `problem`."""
-        needed = sorted(
-            {each.configuration for each in self.planned.values() if not each.not_applicable and not each.problem}
-        )
+    def bring_up(self, config: pytest.Config, selected_ids: set[str]) -> None:
+        """Have every environment of the plan running; a failure is kept as the environment's `problem`.
+
+        Checks that pytest itself deselected (`-k`, node ids) leave the plan first.
+        """
+        self.planned = {
+            nodeid: each for nodeid, each in self.planned.items() if each.not_applicable or nodeid in selected_ids
+        }
+        runnable = [each for each in self.planned.values() if not each.not_applicable and not each.problem]
+        needed = sorted({each.configuration for each in runnable})
         if self.broker is not None:
             self.environments = self.broker.environments([each.to_plain() for each in self.planned.values()], needed)
         elif needed:
-            reporter = config.pluginmanager.get_plugin("terminalreporter")
-            self._say = reporter.write_line if reporter else None
-            self.environments = self.provide(needed)
+            self._speak_to(config)
+            self.provide(needed)
 
     def provide(self, needed: Sequence[str]) -> dict[str, Environment]:
         """The environments of these configurations, started now unless they run; in the controlling process only."""
@@ -115,6 +127,10 @@ class Run:
         self.say(f"conformance: {self.options.target.label} ({name}) ready at {url} in {took:.1f} s")
         return running.environment
 
+    def _speak_to(self, config: pytest.Config) -> None:
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        self._say = reporter.write_line if reporter else None
+
     def say(self, line: str) -> None:
         """Show progress, where there is a terminal."""
         if self._say is not None:
@@ -122,9 +138,10 @@ class Run:
 
     # -- xdist
 
-    def serve(self) -> str:
+    def serve(self, config: pytest.Config) -> str:
         """Address at which xdist workers ask this process for environments."""
         if self._server is None:
+            self._speak_to(config)
             self._server = Server(self)
         return self._server.address
 

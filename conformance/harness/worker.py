@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from conformance.harness.errors import CheckError, Disproved
+from fake_workers.errors import ControlTimeout
 from fake_workers.script import Reply, Script, Wire
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Scripted:
 
         Disproved if there are fewer when the time is up.
         """
-        entries = await self._look(n, within_s)
+        entries = await self.look(n, within_s)
         if len(entries) < n:
             raise Disproved(
                 "worker did not receive the request",
@@ -88,7 +89,7 @@ class Scripted:
         if not isinstance(because, Proof):
             raise CheckError("never_seen() needs a Proof: await gateway.proof(...), or the .proof of a Refusal")
         self.must_stay_unseen = True
-        if entries := await self._look(0, 0.0):
+        if entries := await self.look(0, 0.0):
             raise Disproved(
                 "worker received a request it must not see",
                 f"{len(entries)} dispatch(es) reached worker {entries[0].worker}: {entries[0].body[:300]!r}",
@@ -104,24 +105,27 @@ class Scripted:
 
     async def peer_left(self, within_s: float = DISPATCH_BOUND_S) -> Entry:
         """The dispatch whose peer went away before the answer was finished; Disproved if it stays."""
-        entry = await self.worker.control.until_peer_closed(self.marker, within_s=within_s)
-        if entry is None or entry.peer_closed_at is None:
+        await self.received(1)
+        try:
+            return await self.worker.control.until_peer_closed(self.marker, within_s=within_s)
+        except ControlTimeout:
             raise Disproved(
                 "worker still had its peer",
                 f"the gateway kept the worker's connection of {self.marker} open for {within_s:g} s",
-            )
-        return entry
+            ) from None
 
     async def completed(self, within_s: float = DISPATCH_BOUND_S) -> Entry:
         """The dispatch whose answer the worker has sent completely; Disproved if it is not so in time."""
-        entry = await self.worker.control.until_completed(self.marker, within_s=within_s)
-        if entry is None or entry.completed_at is None:
+        await self.received(1)
+        try:
+            return await self.worker.control.until_completed(self.marker, within_s=within_s)
+        except ControlTimeout:
             raise Disproved(
                 "worker could not finish its answer", f"the answer of {self.marker} was not taken in {within_s:g} s"
-            )
-        return entry
+            ) from None
 
-    async def _look(self, at_least: int, within_s: float) -> list[Entry]:
+    async def look(self, at_least: int = 0, within_s: float = 0.0) -> list[Entry]:
+        """The dispatches so far, waiting for `at_least` so many; never fails."""
         await self.worker.flush()
         self.entries = await self.worker.control.entries(self.marker, at_least=at_least, within_s=within_s)
         return self.entries
@@ -164,7 +168,7 @@ class Worker:
     async def settle(self) -> None:
         """End of a check: what must not have been seen still is not, and the fleet forgets this check's markers."""
         late = [
-            scripted.marker for scripted in self.scripts if scripted.must_stay_unseen and await scripted._look(0, 0.0)
+            scripted.marker for scripted in self.scripts if scripted.must_stay_unseen and await scripted.look(0, 0.0)
         ]
         for scripted in self.scripts:
             if scripted.put:

@@ -23,11 +23,8 @@ def reproduce(exchange: Exchange, base_url: str) -> str:
     if not gap or len(words) != 3 or not METHOD.match(words[0]) or not words[1].startswith("/"):
         return _raw(exchange.request, base_url)
     names = {name.lower() for name, _, _ in fields}
-    if "content-length" in names and str(len(body)) != next(
-        v.strip() for n, _, v in fields if n.lower() == "content-length"
-    ):
-        return _raw(exchange.request, base_url)
-    if "transfer-encoding" in names:
+    lengths = [value.strip() for name, _, value in fields if name.lower() == "content-length"]
+    if "transfer-encoding" in names or lengths not in ([], [str(len(body))]):
         return _raw(exchange.request, base_url)
     options = ["curl", "-sS", "-i", "--http1.1", "--path-as-is", "--globoff", "-X", words[0]]
     if words[0] == "HEAD":

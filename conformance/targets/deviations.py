@@ -1,6 +1,6 @@
 """Declared deviations of a gateway from the contract: `conformance/targets/deviations/<name>-<version>.yaml`.
 
-A list of entries; each names clauses or checks (globs), why, how it fails, where it was seen and until when it is accepted:
+A list of entries; each names clauses or checks (globs), why, how it fails, where it was seen, until when it counts:
 
 ```yaml
 - clause: chat.messages.user.content_not_empty       # or  check: "*::test_name[[]case]"
@@ -11,13 +11,13 @@ A list of entries; each names clauses or checks (globs), why, how it fails, wher
   evidence: POST /v1/chat/completions with content "" is answered 200 and forwarded.
 ```
 
-A failure that no fingerprint of its entry matches is a regression (failed). An entry all of whose checks pass is stale and
-fails the run. After `expires` an entry no longer excuses anything.
+A failure that no fingerprint of its entry matches is a regression (failed). An entry all of whose checks pass is stale
+and fails the run. After `expires` an entry no longer excuses anything.
 """
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import fnmatch
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +48,7 @@ class Entry(BaseModel):
     reason: str
     fingerprint: list[str]
     seen: str
-    expires: datetime.date
+    expires: dt.date
     evidence: str
 
     @field_validator("fingerprint", mode="before")
@@ -72,7 +72,7 @@ class Entry(BaseModel):
     @property
     def expired(self) -> bool:
         """Whether its time is over."""
-        return datetime.datetime.now(tz=datetime.UTC).date() > self.expires
+        return dt.datetime.now(tz=dt.UTC).date() > self.expires
 
     def about(self, nodeid: str, ids: Sequence[str]) -> bool:
         """Whether the entry speaks of this check."""
