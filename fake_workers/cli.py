@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -43,6 +44,12 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--latency", default="none", help="latency profile: none, 8b, 70b")
     command.add_argument("--slots", type=int, default=0, help="requests running at once, 0 for no limit")
     command.add_argument("--health-delay-s", type=float, default=0.0, help="how long /health takes (a real SGLang: 1)")
+    command.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="warning",
+        help="on stderr (default: warning)",
+    )
     command.add_argument("--exit-with-parent", action="store_true", help="stop when stdin is closed")
     return command
 
@@ -81,12 +88,16 @@ async def _watch_stdin(stopped: asyncio.Event) -> None:
         def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
             stopped.set()
 
-    await asyncio.get_running_loop().connect_read_pipe(Stdin, sys.stdin)
+    try:
+        await asyncio.get_running_loop().connect_read_pipe(Stdin, sys.stdin)
+    except (OSError, ValueError):
+        raise SpecError("--exit-with-parent needs a pipe as stdin, held open by the parent") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0 when stopped, 2 for bad input."""
     options = parser().parse_args(arguments)
+    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         fleet = Fleet(specs_of(options), host=options.host, control_port=options.control_port)
         with contextlib.suppress(KeyboardInterrupt):

@@ -15,11 +15,12 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from fake_workers.errors import ControlGone, ControlRefused, ControlTimeout
 from fake_workers.journal import Entry
+from fake_workers.script import Script
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from fake_workers.script import Script
+    from fake_workers.script import Reply, Wire
 
 _CALL_BOUND_S = 10.0
 _TIMED_OUT = 408
@@ -99,6 +100,19 @@ class Control:
         """Refuse or accept connections (None leaves it), fail health checks (None: answer as the engine does)."""
         body = json.dumps({"listening": listening, "health": health}).encode()
         await self._call("PUT", f"/workers/{quote(name, safe='')}", body)
+
+    async def set_load(
+        self, name: str, *, running: float | None = None, waiting: float | None = None, usage: float | None = None
+    ) -> None:
+        """Let a worker report this load (requests running and waiting, KV use 0-1); nothing given: its real one."""
+        given = {"running": running, "waiting": waiting, "usage": usage}
+        load = {key: value for key, value in given.items() if value is not None}
+        await self._call("PUT", f"/workers/{quote(name, safe='')}/load", json.dumps(load or None).encode())
+
+    async def set_path(self, name: str, path: str, answer: Reply | Wire | None) -> None:
+        """Answer unscripted requests to a path (probes, for instance) in this way; None: as the engine does."""
+        body = b"null" if answer is None else Script.of(answer).to_json()
+        await self._call("PUT", f"/workers/{quote(name, safe='')}/paths?{urlencode({'path': path})}", body)
 
     # transport -------------------------------------------------------------------------------------------------------
 

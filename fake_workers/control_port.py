@@ -10,6 +10,8 @@
 ``PUT /holds/{marker}/{hold}``                         release a hold
 ``GET /holds/{marker}/{hold}?within_s``                whether a worker has reached a hold
 ``PUT /workers/{name}``                                ``{"listening": bool, "health": int | "hang" | null}``
+``PUT /workers/{name}/load``                           ``{"running": n, "waiting": n, "usage": 0..1}`` or ``null``
+``PUT /workers/{name}/paths?path=/x``                  an answer for unscripted requests to a path, or ``null``
 ====================================================== ==============================================================
 """
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from fake_workers.fleet import Fleet
     from fake_workers.journal import Entry
     from fake_workers.net.exchange import Exchange, Request
+    from fake_workers.worker import Worker
 
 _LONGEST_WAIT_S = 600.0
 _KEEP_ALIVE_S = 600.0
@@ -107,7 +110,12 @@ class ControlPort:
             case "GET", ["holds", marker, hold]:
                 return {"reached": await self._fleet.book.reached(marker, hold, _seconds(arguments))}
             case "PUT", ["workers", name]:
-                return await self._set_worker(name, request.body)
+                return await self._set_worker(self._worker(name), request.body)
+            case "PUT", ["workers", name, "load"]:
+                self._worker(name).set_load(_load(request.body))
+                return {}
+            case "PUT", ["workers", name, "paths"]:
+                return self._set_path(self._worker(name), arguments.get("path", ""), request.body)
         raise _Refused(404, f"the control port has no {request.method} {path}; see fake_workers.control_port")
 
     async def _entries(self, arguments: dict[str, str]) -> Any:
@@ -130,14 +138,25 @@ class ControlPort:
             raise _Refused(408, _not_yet(marker, until, journal.entries(marker)))
         return entry.to_dict()
 
-    async def _set_worker(self, name: str, body: bytes) -> Any:
+    def _worker(self, name: str) -> Worker:
         worker = self._fleet.workers.get(name)
         if worker is None:
             raise _Refused(404, f"there is no worker {name!r}; there are {', '.join(self._fleet.workers)}")
-        try:
-            wanted = json.loads(body)
-        except ValueError as error:
-            raise ScriptError(f"the body is no JSON: {error}") from None
+        return worker
+
+    @staticmethod
+    def _set_path(worker: Worker, path: str, body: bytes) -> Any:
+        if not path.startswith("/"):
+            raise _Refused(400, f"path={path!r} does not start with '/'")
+        if body == b"null":
+            worker.overrides.pop(path, None)
+        else:
+            worker.overrides[path] = Script.from_json(body).answers[0]
+        return {}
+
+    @staticmethod
+    async def _set_worker(worker: Worker, body: bytes) -> Any:
+        wanted = _parsed(body)
         if not isinstance(wanted, dict):
             raise ScriptError("the body must be an object with 'listening' and 'health'")
         health = wanted.get("health")
@@ -148,7 +167,28 @@ class ControlPort:
         worker.health = health
         if wanted.get("listening") is not None:
             await worker.set_listening(bool(wanted["listening"]))
-        return {"name": name, "listening": worker.listening, "health": worker.health}
+        return {"name": worker.name, "listening": worker.listening, "health": worker.health}
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise ScriptError(f"the body is no JSON: {error}") from None
+
+
+def _load(body: bytes) -> dict[str, float] | None:
+    wanted = _parsed(body)
+    if wanted is None:
+        return None
+    known = {"running", "waiting", "usage"}
+    if (
+        not isinstance(wanted, dict)
+        or set(wanted) - known
+        or not all(isinstance(v, (int, float)) for v in wanted.values())
+    ):
+        raise ScriptError(f"a load is an object with numbers for some of {sorted(known)}, got {wanted!r}")
+    return {key: float(value) for key, value in wanted.items()}
 
 
 def _not_yet(marker: str, until: str, entries: list[Entry]) -> str:

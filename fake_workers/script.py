@@ -40,8 +40,8 @@ class Reply(_Model):
             counts pieces, reasoning pieces and tool calls.
         reasoning: reasoning text before the answer, one piece a step.
         tool_calls: calls made after the text.
-        hold_before: content piece (from 0; -1 is before any byte) to hold name; a non-streaming answer waits for all
-            of them first.
+        hold_before: content piece (from 0) to hold name; -1 is before any byte, the number of pieces is before the
+            finish chunk where the engine sends one of its own. A non-streaming answer waits for all of them first.
         hold_max_s: bound of each hold, in seconds.
         embedding: the vector given for every input of an embeddings request.
         model: overrides the model name the dialect would report.

@@ -42,16 +42,26 @@ def json(status: int, obj: Any, headers: Iterable[tuple[str, str]] = ()) -> Wire
     return body(status, compact(obj), JSON, headers)
 
 
-def event(data: Any, *, name: str | None = None, id: str | None = None) -> bytes:  # noqa: A002 - the SSE field's name
-    """Return one SSE event; data other than text or bytes is printed as JSON, a line break starts a new data line."""
+def event(
+    data: Any,
+    *,
+    name: str | None = None,
+    id: str | None = None,  # noqa: A002 - the SSE field's name
+    newline: str = "\n",
+    space: bool = True,
+) -> bytes:
+    """Return one SSE event; data other than text or bytes is printed as JSON, a line break starts a new data line.
+
+    ``newline`` may be CRLF, and ``space`` False leaves out the blank after the colon: both are legal and trip readers.
+    """
     if isinstance(data, str):
         text = data
     else:
         text = (data if isinstance(data, bytes) else compact(data)).decode("utf-8", "surrogateescape")
     lines = [f"event: {name}"] if name is not None else []
     lines += [f"id: {id}"] if id is not None else []
-    lines += [f"data: {line}" for line in text.split("\n")]
-    return ("\n".join(lines) + "\n\n").encode("utf-8", "surrogateescape")
+    lines += [f"data:{' ' if space else ''}{line}" for line in text.split("\n")]
+    return (newline.join(lines) + newline * 2).encode("utf-8", "surrogateescape")
 
 
 def comment(text: str = "ping") -> bytes:
@@ -175,12 +185,12 @@ def oversized(size: int, content_type: str = JSON, *, declared: bool = True, blo
     fields = [("content-type", content_type)]
     if declared:
         fields.append(("content-length", str(size)))
-    filler = b"x" * block
     steps: list[Step] = [Head(headers=fields), Chunk(data=b'"')]
-    left = size - 2
-    while left > 0:
-        steps.append(Chunk(data=filler[: min(left, block)]))
-        left -= block
+    blocks, rest = divmod(size - 2, block)
+    if blocks:
+        steps.append(Chunk(data=b"x" * block, times=blocks))
+    if rest:
+        steps.append(Chunk(data=b"x" * rest))
     return Wire(steps=[*steps, Chunk(data=b'"'), End()])
 
 

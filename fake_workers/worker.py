@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from fake_workers.answering import Answering
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
     from fake_workers.dialects.base import Answered
     from fake_workers.journal import Journal
     from fake_workers.net.exchange import Exchange, Request
+    from fake_workers.script import Reply
     from fake_workers.spec import WorkerSpec
 
+_LOG = logging.getLogger(__name__)
 HEALTH_PATHS = frozenset({"/health", "/health_generate", "/ping", "/ready", "/readiness", "/liveness"})
 _HANG_BOUND_S = 600.0
 Health = int | Literal["hang"] | None
@@ -40,6 +44,8 @@ class Worker:
         self.dialect.engine = self.engine
         self.server_name = self.dialect.server_name
         self.health: Health = None
+        self.overrides: dict[str, Reply | Wire] = {}
+        self._opening: asyncio.Task[None] | None = None
         self._book = book
         self._journal = journal
         self._listener = Listener(self, host, spec.port, keep_alive_s=spec.keep_alive_s)
@@ -57,11 +63,26 @@ class Worker:
     async def start(self) -> None:
         """Listen; raises :class:`~fake_workers.errors.SpecError` when the port cannot be used."""
         self._listener.reserve()
+        spec = self.spec
+        self.dialect.loading_until = monotonic() + spec.start_refused_s + spec.start_loading_s
+        if spec.start_refused_s:
+            self._opening = asyncio.get_running_loop().create_task(self._open_later(spec.start_refused_s))
+        else:
+            await self._listener.listen()
+
+    async def _open_later(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
         await self._listener.listen()
 
     async def stop(self) -> None:
         """Stop listening and drop all connections."""
+        if self._opening is not None:
+            self._opening.cancel()
         await self._listener.close()
+
+    def set_load(self, load: dict[str, float] | None) -> None:
+        """Report this load (running, waiting, usage 0-1) instead of the real one; None goes back."""
+        self.engine.override = dict(load or {})
 
     async def set_listening(self, listening: bool) -> None:
         """Accept connections again, or refuse them (idle ones are closed, answers under way are finished)."""
@@ -94,6 +115,10 @@ class Worker:
         entry.dispatch, answer = self._book.dispatched(marker)
         self._journal.add(entry)
         exchange.note_in(self._journal, entry)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug("%s: %s %s %s", self.name, request.method, request.target, marker or "")
+        if answer is None and self.overrides:  # no script: what a test put on this path, or else the engine
+            answer = self.overrides.get(request.path)
         if answer is None:
             if self.health is not None and request.path in HEALTH_PATHS:
                 self._fail_health(exchange)

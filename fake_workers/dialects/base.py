@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from fake_workers.spec import WorkerSpec
 
 
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
 def dumps(value: Any) -> bytes:
     """Return compact JSON, as engines send it."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return _ENCODE(value).encode("utf-8", "surrogatepass")
 
 
 def data_event(value: Any) -> bytes:
@@ -81,6 +84,7 @@ class Dialect:
         """Belong to one worker."""
         self.spec = spec
         self.started = int(time.time())
+        self.loading_until = 0.0
         self.engine = Engine(spec)  # the worker puts its own here
         self.routes: dict[tuple[str, str], Callable[[Request], Answered]] = {}
         self.paths: dict[str, str] = {}  # path -> allowed methods, for 405
@@ -89,6 +93,11 @@ class Dialect:
             "/v1/completions": lambda request, reply: self._reply(request, reply, "completion"),
             "/v1/embeddings": self._reply_embeddings,
         }
+
+    @property
+    def loading(self) -> bool:
+        """Whether the engine is still starting up."""
+        return time.monotonic() < self.loading_until
 
     def route(self, method: str, path: str, handler: Callable[[Request], Answered]) -> None:
         """Serve a path; ``method`` may name several, comma separated."""

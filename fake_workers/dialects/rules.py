@@ -78,7 +78,8 @@ _CHAT_TYPES = {
     "user": "string",
 }
 _NOT_OF_COMPLETIONS = {
-    "messages", "logprobs", "top_logprobs", "tools", "parallel_tool_calls", "chat_template_kwargs", "max_completion_tokens"
+    "messages", "logprobs", "top_logprobs", "tools", "parallel_tool_calls", "chat_template_kwargs",
+    "max_completion_tokens",
 }  # fmt: skip
 _COMPLETION_TYPES = {
     **{name: kind for name, kind in _CHAT_TYPES.items() if name not in _NOT_OF_COMPLETIONS},
@@ -95,9 +96,9 @@ def types_of(kind: str) -> dict[str, str]:
 def type_problems(body: dict[str, Any], types: dict[str, str]) -> list[tuple[str, str]]:
     """Return (field, message) for each field of the wrong type; null counts as absent."""
     problems = []
-    for name, kind in types.items():
-        value = body.get(name)
-        if value is None:
+    for name, value in body.items():
+        kind = types.get(name)
+        if value is None or kind is None:
             continue
         reads, message = _READERS[kind]
         if not reads(value):

@@ -67,8 +67,10 @@ class SGLang(Dialect):
     # information -----------------------------------------------------------------------------------------------------
 
     def health(self, request: Request) -> Answered:
-        """Answer 200 with nothing, after the configured delay."""
+        """Answer 200 with nothing, after the configured delay; 503 while the warm-up request runs."""
         del request
+        if self.loading:
+            return Response(503, b"", None)
         response = Response(200, b"", None)
         return Delayed(response, self.spec.health_delay_s) if self.spec.health_delay_s else response
 

@@ -16,6 +16,14 @@ MAX_EFFORT = 0.99
 ROLES = frozenset({"system", "developer", "assistant", "tool", "function", "user", "latest_reminder", "root"})
 ENGINE, CONVERSION, SCHEMA = "BadRequestError", "BadRequest", "Bad Request"
 
+_BOUNDS = {  # lowest, highest, lowest excluded
+    "top_p": (0.0, 1.0, True),
+    "min_p": (0.0, 1.0, False),
+    "frequency_penalty": (-2.0, 2.0, False),
+    "presence_penalty": (-2.0, 2.0, False),
+    "repetition_penalty": (0.0, 2.0, True),
+}
+
 Problem = tuple[str, str]  # (error type, message)
 
 # Known keys of sampling_params on /generate; the contract gate refuses any other.
@@ -102,16 +110,12 @@ def sampling_problems(params: dict[str, Any]) -> Iterator[Problem]:
     temperature = rules.as_number(params.get("temperature"))
     if temperature is not None and not (math.isfinite(temperature) and temperature >= 0):
         yield ENGINE, f"temperature must be a non-negative finite number, got {params['temperature']}."
-    bounds = {
-        "top_p": (0.0, 1.0, True),
-        "min_p": (0.0, 1.0, False),
-        "frequency_penalty": (-2.0, 2.0, False),
-        "presence_penalty": (-2.0, 2.0, False),
-        "repetition_penalty": (0.0, 2.0, True),
-    }
-    for name, (low, high, low_open) in bounds.items():
-        if rules.outside(params.get(name), low, high, low_open=low_open):
-            yield ENGINE, f"{name} must be in {'(' if low_open else '['}{low:g}, {high:g}], got {params[name]}."
+    for name, value in params.items():
+        if name not in _BOUNDS:
+            continue
+        low, high, low_open = _BOUNDS[name]
+        if rules.outside(value, low, high, low_open=low_open):
+            yield ENGINE, f"{name} must be in {'(' if low_open else '['}{low:g}, {high:g}], got {value}."
     top_k = rules.as_number(params.get("top_k"))
     if top_k is not None and top_k < 1 and top_k != -1:
         yield ENGINE, f"top_k must be -1 (disable) or at least 1, got {params['top_k']}."

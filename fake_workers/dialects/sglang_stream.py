@@ -49,7 +49,7 @@ class ChatStream:
                 "finish_reason": choice.finish_reason,
                 "matched_stop": shapes.matched_stop(choice, stream=True),
             }
-            yield Event(data_event(self._chunk(self._last_id, [finish])), last)
+            yield Event(data_event(self._chunk(self._last_id, [finish])), last, len(choice.pieces))
         if self._call.include_usage:
             final = self._chunk(self._last_id, [])
             final["usage"] = shapes.usage(self._outcome)

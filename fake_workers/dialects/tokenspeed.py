@@ -52,10 +52,11 @@ class TokenSpeed(Dialect):
         self.route("POST", "/v1/completions", lambda request: self.generate("completion", request))
         self.route("POST", "/v1/embeddings", self.embeddings)
 
-    @staticmethod
-    def readiness(request: Request) -> Answered:
-        """Answer as a gateway with its one engine up."""
+    def readiness(self, request: Request) -> Answered:
+        """Answer as a gateway with its one engine up, or still loading."""
         del request
+        if self.loading:
+            return Response(503, dumps({"status": "not ready", "reason": "insufficient healthy workers"}))
         return Response(200, dumps({"status": "ready", "healthy_workers": 1, "total_workers": 1}))
 
     def models(self, request: Request) -> Response:
@@ -239,7 +240,7 @@ class TokenSpeed(Dialect):
                 started = {"name": tool.name, "arguments": tool.arguments}
                 entry = {"index": number, "id": self._tool_id(tool), "type": "function", "function": started}
                 yield chunk(choice.index, {"role": "assistant", "tool_calls": [entry]}, step)
-            yield chunk(choice.index, {}, step, choice.finish_reason)
+            yield chunk(choice.index, {}, step, choice.finish_reason, piece=len(choice.pieces))
             last = max(last, step)
         if call.include_usage:
             yield Event(data_event({**head, **tail, "choices": [], "usage": self._usage(outcome)}), last)
@@ -259,7 +260,7 @@ class TokenSpeed(Dialect):
                 piece = {"text": text, "index": choice.index, "finish_reason": None}
                 yield Event(data_event({**head, "choices": [piece]}), number + 1, number)
             final = {"text": "", "index": choice.index, "finish_reason": choice.finish_reason}
-            yield Event(data_event({**head, "choices": [final]}), choice.tokens)
+            yield Event(data_event({**head, "choices": [final]}), choice.tokens, len(choice.pieces))
             last = max(last, choice.tokens)
         if call.include_usage:
             yield Event(data_event({**head, "choices": [], "usage": self._usage(outcome)}), last)

@@ -17,6 +17,17 @@ MAX_LOGPROBS = 20
 MAX_PROMPTS = 1024
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 
+_BOUNDS = {  # lowest, highest, lowest excluded
+    "temperature": (0.0, 2.0, False),
+    "top_p": (0.0, 1.0, True),
+    "min_p": (0.0, 1.0, False),
+    "frequency_penalty": (-2.0, 2.0, False),
+    "presence_penalty": (-2.0, 2.0, False),
+    "repetition_penalty": (0.0, 1e308, True),
+    "n": (1, MAX_N, False),
+    "seed": (-rules.INT64, rules.INT64 - 1, False),
+}
+
 Problem = tuple[str, str]  # (param, message)
 
 
@@ -37,20 +48,13 @@ def semantic_problems(kind: str, body: dict[str, Any], spec: WorkerSpec) -> Iter
 
 
 def _ranges(body: dict[str, Any]) -> Iterator[Problem]:
-    bounds = {
-        "temperature": (0.0, 2.0, False),
-        "top_p": (0.0, 1.0, True),
-        "min_p": (0.0, 1.0, False),
-        "frequency_penalty": (-2.0, 2.0, False),
-        "presence_penalty": (-2.0, 2.0, False),
-        "repetition_penalty": (0.0, 1e308, True),
-        "n": (1, MAX_N, False),
-        "seed": (-rules.INT64, rules.INT64 - 1, False),
-    }
-    for name, (low, high, low_open) in bounds.items():
-        if rules.outside(body.get(name), low, high, low_open=low_open):
+    for name, value in body.items():
+        if name not in _BOUNDS:
+            continue
+        low, high, low_open = _BOUNDS[name]
+        if rules.outside(value, low, high, low_open=low_open):
             left = "(" if low_open else "["
-            yield name, f"{name} must be in {left}{low:g}, {high:g}], got {body[name]}"
+            yield name, f"{name} must be in {left}{low:g}, {high:g}], got {value}"
     top_k = rules.as_number(body.get("top_k"))
     if top_k is not None and top_k < -1:
         yield "top_k", f"top_k must be 0 or -1 (off), or at least 1, got {body['top_k']}"

@@ -83,7 +83,9 @@ class ChatStream:
             if call.arguments:
                 yield self._delta(choice, self._tool_arguments(number, call.arguments), step)
         if not ends_on_text:
-            yield self._finish(choice, "", step)
+            event = self._finish(choice, "", step)
+            event.piece = len(choice.pieces)
+            yield event
 
     @staticmethod
     def _tool_start(number: int, name: str, tool_id: str) -> dict[str, Any]:
