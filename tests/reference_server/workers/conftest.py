@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
+import struct
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -64,9 +66,6 @@ class Turn:
 
     def reset(self) -> None:
         """End the connection with a reset."""
-        import socket  # noqa: PLC0415 - needed by few tests
-        import struct  # noqa: PLC0415 - needed by few tests
-
         raw = self.writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
@@ -103,6 +102,7 @@ class RawWorker:
     def __init__(self, *answers: Answer, model: str | None = None) -> None:
         self.answers = list(answers)
         self.model = model  # when set, health and the model list are answered without asking the answers
+        self.pages: dict[bytes, bytes] = {}  # path → response of GETs, before the built-in ones
         self.seen: list[Seen] = []
         self.probes: list[Seen] = []
         self.url = ""
@@ -156,6 +156,8 @@ class RawWorker:
         return True
 
     def _probe(self, path: bytes) -> bytes:
+        if path in self.pages:
+            return self.pages[path]
         if path == b"/health":
             return response(b"")
         if path == b"/v1/models":
