@@ -109,13 +109,8 @@ class ControlPort:
                 return {}
             case "GET", ["holds", marker, hold]:
                 return {"reached": await self._fleet.book.reached(marker, hold, _seconds(arguments))}
-            case "PUT", ["workers", name]:
-                return await self._set_worker(self._worker(name), request.body)
-            case "PUT", ["workers", name, "load"]:
-                self._worker(name).set_load(_load(request.body))
-                return {}
-            case "PUT", ["workers", name, "paths"]:
-                return self._set_path(self._worker(name), arguments.get("path", ""), request.body)
+            case "PUT", ["workers", name, *what]:
+                return await self._put_worker(self._worker(name), what, arguments, request.body)
         raise _Refused(404, f"the control port has no {request.method} {path}; see fake_workers.control_port")
 
     async def _entries(self, arguments: dict[str, str]) -> Any:
@@ -143,6 +138,16 @@ class ControlPort:
         if worker is None:
             raise _Refused(404, f"there is no worker {name!r}; there are {', '.join(self._fleet.workers)}")
         return worker
+
+    async def _put_worker(self, worker: Worker, what: list[str], arguments: dict[str, str], body: bytes) -> Any:
+        if not what:
+            return await self._set_worker(worker, body)
+        if what == ["load"]:
+            worker.set_load(_load(body))
+            return {}
+        if what == ["paths"]:
+            return self._set_path(worker, arguments.get("path", ""), body)
+        raise _Refused(404, f"a worker has no {'/'.join(what)}; there are load and paths")
 
     @staticmethod
     def _set_path(worker: Worker, path: str, body: bytes) -> Any:
