@@ -12,9 +12,9 @@ from spec.document import resolve
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STEP = 2.0**-10
-"""Distance from a bound to a number just inside or outside. A power of two is exact in single precision too, so a
-gateway that widens floats fails the clauses about digits and not every bound."""
+STEP = 2.0**-7
+"""Distance from a bound to a number just inside or outside. A power of two, not too small, survives single precision
+with all its digits, so a gateway that widens or narrows floats fails the clauses about digits and not every bound."""
 FAR = 1000
 """Distance from a bound to a number far outside."""
 UNKNOWN_KEY = "x_unmodelled"
