@@ -1,0 +1,148 @@
+"""How a key has to be presented, and what does not count as presenting it."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance.checks.routes_support import expect_status
+from conformance.harness.gateway import CHAT
+from conformance.harness.marks import clause, clause_mark
+
+if TYPE_CHECKING:
+    from conformance.harness.gateway import Gateway
+    from conformance.harness.worker import Worker
+
+
+def _basic(text: str) -> str:
+    """The text as an HTTP Basic credential."""
+    return "Basic " + b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("form", "case"),
+    [
+        pytest.param("Basic {key}", "basic-plain", marks=clause_mark("auth.scheme.basic_refused")),
+        pytest.param("basic:{key}", "basic-encoded", marks=clause_mark("auth.scheme.basic_refused")),
+        pytest.param("{key}", "bare", marks=clause_mark("auth.scheme.bare_key_refused")),
+        pytest.param("Bearer ", "empty-token", marks=clause_mark("auth.scheme.empty_token_refused")),
+        pytest.param("Bearer", "no-token", marks=clause_mark("auth.scheme.empty_token_refused")),
+        pytest.param("Token {key}", "token", marks=clause_mark("auth.scheme.other_scheme_refused")),
+        pytest.param("ApiKey {key}", "apikey", marks=clause_mark("auth.scheme.other_scheme_refused")),
+        pytest.param("Bearer{key}", "glued", marks=clause_mark("auth.scheme.other_scheme_refused")),
+        pytest.param("Bearer {short}", "prefix", marks=clause_mark("auth.key.prefix_refused")),
+        pytest.param("Bearer {key}x", "extension", marks=clause_mark("auth.key.extension_refused")),
+        pytest.param("Bearer {upper}", "upper", marks=clause_mark("auth.key.case_matters")),
+        pytest.param("Bearer sk-nobody, Bearer {key}", "list", marks=clause_mark("auth.key.list_refused")),
+        pytest.param("Bearer sk-nobody,{key}", "list-of-tokens", marks=clause_mark("auth.key.list_refused")),
+    ],
+)
+async def test_not_the_bearer_key(gateway: Gateway, worker: Worker, form: str, case: str) -> None:
+    """The request that is served with the key as a bearer token is refused with 401 with anything like it."""
+    key = gateway.keys["shared"]
+    value = (
+        _basic(f"user:{key}") if case == "basic-encoded" else form.format(key=key, short=key[:-1], upper=key.upper())
+    )
+    await gateway.refuses(worker, CHAT, {}, {}, status=401, invalid_headers=[("authorization", value)])
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "bEaReR"])
+@clause("auth.scheme.case_insensitive")
+async def test_scheme_in_any_case(gateway: Gateway, worker: Worker, scheme: str) -> None:
+    """The key is found whatever the case of the scheme's name."""
+    script = worker.script()
+    expect_status(await gateway.chat(script, headers=[("authorization", f"{scheme} {gateway.keys['shared']}")]), 200)
+    await script.only()
+
+
+@pytest.mark.parametrize("name", ["authorization", "AUTHORIZATION", "aUTHORIZATION"])
+@clause("auth.header_name.case_insensitive")
+async def test_header_name_in_any_case(gateway: Gateway, worker: Worker, name: str) -> None:
+    """The key is found whatever the case of the header's name."""
+    script = worker.script()
+    expect_status(await gateway.chat(script, headers=[(name, f"Bearer {gateway.keys['shared']}")]), 200)
+    await script.only()
+
+
+@clause("auth.key.second_header_ignored")
+async def test_second_line_does_not_rescue_the_first(gateway: Gateway, worker: Worker) -> None:
+    """Two Authorization lines, the wrong one first, are refused with 401."""
+    lines = [("authorization", "Bearer sk-nobody"), ("authorization", f"Bearer {gateway.keys['shared']}")]
+    await gateway.refuses(worker, CHAT, {}, {}, status=401, invalid_headers=lines)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("x-api-key", marks=clause_mark("auth.key.x_api_key_refused")),
+        pytest.param("x-goog-api-key", marks=clause_mark("auth.key.x_goog_api_key_refused")),
+    ],
+)
+async def test_other_headers_are_no_credential(gateway: Gateway, worker: Worker, name: str) -> None:
+    """The gateway's key in a provider's header opens no chat completion: 401, and no worker hears of it."""
+    await gateway.refuses(
+        worker, CHAT, {}, {}, status=401, invalid_headers=[(name, gateway.keys["shared"])], invalid_key=None
+    )
+
+
+@clause("auth.key.query_refused")
+async def test_query_is_no_credential(gateway: Gateway, worker: Worker) -> None:
+    """The key in the query string, under every usual name, opens nothing."""
+    proof = await gateway.proof(worker, CHAT, {})
+    script = worker.script()
+    key = gateway.keys["shared"]
+    answer = await gateway.post(
+        f"{CHAT}?api_key={key}&key={key}&access_token={key}", gateway.chat_body(script), key=None
+    )
+    expect_status(answer, 401)
+    await script.never_seen(because=proof)
+
+
+@clause("auth.key.body_refused")
+async def test_body_is_no_credential(gateway: Gateway, worker: Worker) -> None:
+    """The key in the request body opens nothing."""
+    key = gateway.keys["shared"]
+    await gateway.refuses(
+        worker, CHAT, {}, {"api_key": key, "authorization": f"Bearer {key}"}, status=401, invalid_key=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "headers"),
+    [
+        pytest.param(None, [], id="no-key", marks=clause_mark("auth.public.models_without_key")),
+        pytest.param(
+            "sk-of-a-provider", [], id="unknown-key", marks=clause_mark("auth.public.models_with_unknown_key")
+        ),
+        pytest.param(
+            None,
+            [("x-api-key", "sk-of-a-provider")],
+            id="x-api-key",
+            marks=clause_mark("auth.public.models_with_x_api_key"),
+        ),
+    ],
+)
+async def test_list_models_is_public(gateway: Gateway, key: str | None, headers: list[tuple[str, str | None]]) -> None:
+    """List Models answers whoever asks."""
+    expect_status(await gateway.get("/v1/models", headers, key=key), 200)
+
+
+@clause("auth.public.model_by_id_without_key")
+async def test_one_model_is_public(gateway: Gateway) -> None:
+    """One model is no more secret than their list."""
+    expect_status(await gateway.get(f"/v1/models/{gateway.model}", key=None), 200)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/health", marks=clause_mark("auth.public.health_without_key")),
+        pytest.param("/liveness", marks=clause_mark("auth.public.liveness_without_key")),
+        pytest.param("/readiness", marks=clause_mark("auth.public.readiness_without_key")),
+    ],
+)
+async def test_probes_are_public(gateway: Gateway, path: str) -> None:
+    """A probe has no key to send."""
+    expect_status(await gateway.get(path, key=None), 200)

@@ -1,0 +1,156 @@
+"""Tenant keys beside a shared key, and tenant keys alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from conformance.checks.auth_admin import NO_WORKER
+from conformance.checks.routes_support import NOBODYS_KEY, expect_status, per_route, send
+from conformance.checks.workers_support import listed, worker_id
+from conformance.harness.gateway import CHAT
+from conformance.harness.marks import clause, clause_mark
+
+if TYPE_CHECKING:
+    from conformance.harness.gateway import Gateway
+    from conformance.harness.worker import Worker
+
+
+@per_route("auth.tenant.{}_served")
+async def test_tenant_key_opens_inference(gateway: Gateway, worker: Worker, path: str) -> None:
+    """A tenant's key opens the route: the request reaches a worker and is answered."""
+    script = worker.script()
+    expect_status(await send(gateway, path, script, key=gateway.keys["red"]), 200)
+    await script.only()
+
+
+@pytest.mark.parametrize(
+    "tenant",
+    [
+        pytest.param("red", marks=clause_mark("auth.tenant.each_key_served")),
+        pytest.param("blue", marks=clause_mark("auth.tenant.each_key_served")),
+        pytest.param("colons", marks=clause_mark("auth.tenant.key_may_hold_colons")),
+        pytest.param("shared", marks=clause_mark("auth.tenant.shared_key_still_served")),
+    ],
+)
+async def test_every_key_opens_chat(gateway: Gateway, worker: Worker, tenant: str) -> None:
+    """Each configured key opens a chat completion by itself."""
+    script = worker.script()
+    expect_status(await gateway.chat(script, key=gateway.keys[tenant]), 200)
+    await script.only()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(NOBODYS_KEY, id="unknown", marks=clause_mark("auth.tenant.unknown_key_refused")),
+        pytest.param(None, id="missing", marks=clause_mark("auth.tenant.missing_key_refused")),
+        pytest.param("team-red", id="tenant-id", marks=clause_mark("auth.tenant.id_is_no_key")),
+        pytest.param("team-red:{red}", id="tenant-id-and-key", marks=clause_mark("auth.tenant.id_is_no_key")),
+    ],
+)
+async def test_no_other_key_opens_chat(gateway: Gateway, worker: Worker, key: str | None) -> None:
+    """What is no configured key is refused with 401, and no worker hears of it."""
+    await gateway.refuses(
+        worker, CHAT, {}, {}, status=401, key=gateway.keys["red"], invalid_key=key and key.format(**gateway.keys)
+    )
+
+
+@clause("auth.tenant.empty_body")
+async def test_unauthorized_beside_tenants_says_nothing(gateway: Gateway, worker: Worker) -> None:
+    """The 401 for a key that is neither shared nor a tenant's has no body."""
+    answer = expect_status(await gateway.chat(worker.script(), key=NOBODYS_KEY), 401)
+    assert answer.body == b""
+
+
+@clause("auth.tenant.models_public")
+async def test_list_models_stays_public(gateway: Gateway) -> None:
+    """Tenant keys do not close List Models."""
+    expect_status(await gateway.get("/v1/models", key=None), 200)
+
+
+@clause("auth.tenant.shared_key_opens_admin")
+async def test_shared_key_still_lists(gateway: Gateway) -> None:
+    """Beside tenant keys, the shared key still lists the workers."""
+    expect_status(await gateway.get("/workers", key=gateway.keys["shared"]), 200)
+
+
+@clause("auth.tenant.admin_list_refused")
+async def test_tenant_does_not_list(gateway: Gateway, worker: Worker) -> None:
+    """The key that opens a chat completion does not open the list of workers."""
+    expect_status(await gateway.chat(worker.script(), key=gateway.keys["red"]), 200)
+    expect_status(await gateway.get("/workers", key=gateway.keys["red"]), 401)
+
+
+@clause("auth.tenant.admin_get_refused")
+async def test_tenant_does_not_read(gateway: Gateway, worker: Worker) -> None:
+    """The worker that the shared key shows is hidden from a tenant."""
+    known = await worker_id(gateway, worker.url)
+    expect_status(await gateway.get(f"/workers/{known}", key=gateway.keys["red"]), 401)
+
+
+@clause("auth.tenant.admin_add_refused")
+async def test_tenant_does_not_add(gateway: Gateway) -> None:
+    """A tenant adds nothing: 401, and the list that the shared key opens does not show it."""
+    expect_status(await gateway.post("/workers", NO_WORKER, key=gateway.keys["red"]), 401)
+    assert NO_WORKER["url"] not in {entry.get("url") for entry in await listed(gateway)}
+
+
+@clause("auth.tenant.admin_remove_refused")
+async def test_tenant_does_not_remove(gateway: Gateway) -> None:
+    """A tenant's removal is refused before anybody looks for the worker: 401, where the shared key gets 404."""
+    stranger = uuid4()
+    expect_status(await gateway.request("DELETE", f"/workers/{stranger}", key=gateway.keys["shared"]), 404)
+    expect_status(await gateway.request("DELETE", f"/workers/{stranger}", key=gateway.keys["red"]), 401)
+
+
+@clause("auth.tenant.admin_empty_body")
+async def test_tenant_is_told_nothing(gateway: Gateway) -> None:
+    """The 401 a tenant gets on an admin route has no body."""
+    answer = expect_status(await gateway.get("/workers", key=gateway.keys["red"]), 401)
+    assert answer.body == b""
+
+
+@pytest.mark.parametrize("tenant", ["red", "blue"])
+@clause("auth.tenants_only.serving_served")
+async def test_tenants_alone_are_served(gateway: Gateway, worker: Worker, tenant: str) -> None:
+    """Without a shared key, each tenant's key opens a chat completion."""
+    script = worker.script()
+    expect_status(await gateway.chat(script, key=gateway.keys[tenant]), 200)
+    await script.only()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(None, id="missing", marks=clause_mark("auth.tenants_only.missing_key_refused")),
+        pytest.param(NOBODYS_KEY, id="unknown", marks=clause_mark("auth.tenants_only.unknown_key_refused")),
+    ],
+)
+async def test_tenants_alone_keep_others_out(gateway: Gateway, worker: Worker, key: str | None) -> None:
+    """Without a shared key, what is no tenant's key is refused with 401, and no worker hears of it."""
+    await gateway.refuses(worker, CHAT, {}, {}, status=401, key=gateway.keys["red"], invalid_key=key)
+
+
+@clause("auth.tenants_only.models_public")
+async def test_tenants_alone_leave_list_models_public(gateway: Gateway) -> None:
+    """Tenant keys alone do not close List Models."""
+    expect_status(await gateway.get("/v1/models", key=None), 200)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(None, id="missing", marks=clause_mark("auth.tenants_only.admin_without_key_refused")),
+        pytest.param("{red}", id="tenant", marks=clause_mark("auth.tenants_only.admin_with_tenant_key_refused")),
+        pytest.param("{blue}", id="other-tenant", marks=clause_mark("auth.tenants_only.admin_with_tenant_key_refused")),
+        pytest.param(NOBODYS_KEY, id="unknown", marks=clause_mark("auth.tenants_only.admin_with_other_key_refused")),
+    ],
+)
+async def test_tenants_alone_close_admin_for_good(gateway: Gateway, key: str | None) -> None:
+    """Without a shared key no key opens an admin route: 401 for reading and for adding."""
+    token = key and key.format(**gateway.keys)
+    expect_status(await gateway.get("/workers", key=token), 401)
+    expect_status(await gateway.post("/workers", NO_WORKER, key=token), 401)

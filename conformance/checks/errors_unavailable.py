@@ -1,0 +1,179 @@
+"""503 no_available_workers: workers serve the model, and none of them can be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance.checks.routes_support import NOBODYS_MODEL, check_plain_json, each_path, error_of, expect_status, send
+from conformance.harness.errors import Disproved
+from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
+from conformance.harness.marks import clause, clause_mark, engines
+from fake_workers import wire
+
+if TYPE_CHECKING:
+    from conformance.harness.exchange import Exchange
+    from conformance.harness.gateway import Gateway
+    from conformance.harness.worker import Proof, Worker
+
+OUTAGE_BOUND_S = 15.0
+HEALTHY_MODEL = "conformance-vllm"
+MOST_FAILURES = 12
+
+# The tokenspeed worker of configuration `outage` loses its health to whichever check comes first, for good.
+outage = engines("tokenspeed")
+
+
+async def lose(gateway: Gateway, worker: Worker) -> Proof:
+    """Take the worker's health away and wait until the gateway stops asking it; returns proof that it serves others.
+
+    Disproved when the worker is still asked after `OUTAGE_BOUND_S`.
+    """
+    await worker.control.set_worker(worker.name, health=500)
+    deadline = time.monotonic() + OUTAGE_BOUND_S
+    while True:
+        script = worker.script()
+        await gateway.chat(script)
+        if not await worker.control.entries(script.marker, at_least=0, within_s=0.0):
+            return await gateway.proof(worker, CHAT, {"model": HEALTHY_MODEL})
+        if time.monotonic() > deadline:
+            raise Disproved(
+                "unhealthy worker still asked",
+                f"{worker.name} fails its health checks for {OUTAGE_BOUND_S:g} s and is still asked",
+            )
+        await asyncio.sleep(0.1)
+
+
+@outage
+@clause("codes.no_available_workers.unhealthy.status")
+async def test_unhealthy_means_503(gateway: Gateway, worker: Worker) -> None:
+    """When the model's only worker fails its health checks, the answer is 503."""
+    await lose(gateway, worker)
+    expect_status(await gateway.chat(worker.script()), 503)
+
+
+@outage
+@clause("codes.no_available_workers.unhealthy.code")
+async def test_unhealthy_has_its_code(gateway: Gateway, worker: Worker) -> None:
+    """When the model's only worker fails its health checks, the code is no_available_workers."""
+    await lose(gateway, worker)
+    assert error_of(await gateway.chat(worker.script())).get("code") == "no_available_workers"
+
+
+@outage
+@clause("codes.no_available_workers.unhealthy.never_dispatched")
+@each_path()
+async def test_unhealthy_is_left_alone(gateway: Gateway, worker: Worker, path: str) -> None:
+    """No request reaches a worker that fails its health checks, while others are served."""
+    proof = await lose(gateway, worker)
+    script = worker.script()
+    await send(gateway, path, script)
+    await script.never_seen(because=proof)
+
+
+@outage
+@clause("errors.envelope.type_service_unavailable")
+async def test_type_is_service_unavailable(gateway: Gateway, worker: Worker) -> None:
+    """The type of a 503 is Service Unavailable."""
+    await lose(gateway, worker)
+    assert error_of(expect_status(await gateway.chat(worker.script()), 503)).get("type") == "Service Unavailable"
+
+
+@outage
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(COMPLETIONS, id="completions", marks=clause_mark("codes.no_available_workers.completions")),
+        pytest.param(EMBEDDINGS, id="embeddings", marks=clause_mark("codes.no_available_workers.embeddings")),
+    ],
+)
+async def test_unhealthy_on_other_routes(gateway: Gateway, worker: Worker, path: str) -> None:
+    """Completions and embeddings answer 503 no_available_workers too."""
+    await lose(gateway, worker)
+    answer = expect_status(await send(gateway, path, worker.script()), 503)
+    assert error_of(answer).get("code") == "no_available_workers"
+
+
+@outage
+@clause("codes.no_available_workers.streaming")
+async def test_unhealthy_for_a_stream(gateway: Gateway, worker: Worker) -> None:
+    """Who asked for a stream gets the 503 as plain JSON."""
+    await lose(gateway, worker)
+    answer = expect_status(await gateway.chat(worker.script(), stream=True), 503)
+    check_plain_json(answer)
+    assert error_of(answer).get("code") == "no_available_workers"
+
+
+@outage
+@clause("codes.no_available_workers.not_for_unknown_models")
+async def test_unknown_model_stays_404(gateway: Gateway, worker: Worker) -> None:
+    """A model nobody serves is not found, also while somebody else's worker is out."""
+    await lose(gateway, worker)
+    expect_status(await gateway.chat(worker.script(), model=NOBODYS_MODEL), 404)
+
+
+@outage
+@clause("codes.no_available_workers.other_models_served")
+async def test_other_models_are_served(gateway: Gateway, worker: Worker) -> None:
+    """One model's outage is no other model's: a request for a healthy worker's model is served."""
+    await lose(gateway, worker)
+    script = worker.script()
+    expect_status(await gateway.chat(script, model=HEALTHY_MODEL), 200)
+    await script.only()
+
+
+@outage
+@clause("response_headers.retry_after.not_on_no_available_workers")
+async def test_no_available_workers_asks_for_no_wait(gateway: Gateway, worker: Worker) -> None:
+    """The 503 for want of workers carries no Retry-After."""
+    await lose(gateway, worker)
+    assert "retry-after" not in expect_status(await gateway.chat(worker.script()), 503).headers
+
+
+async def trip(gateway: Gateway, worker: Worker) -> tuple[Exchange, Proof]:
+    """Fail request after request until the gateway stops asking the worker; returns the first answer given without it.
+
+    Every check of the configuration only ever fails this worker, so they may share it. Disproved when the worker is
+    asked `MOST_FAILURES` times in a row, six times as often as the breaker allows.
+    """
+    for _ in range(MOST_FAILURES):
+        script = worker.script(wire.json(500, {"error": "scripted failure"}))
+        answer = await gateway.chat(script)
+        if not await worker.control.entries(script.marker, at_least=0, within_s=0.0):
+            return answer, await gateway.proof(worker, CHAT, {"model": HEALTHY_MODEL})
+    raise Disproved(
+        "failing worker still asked", f"{worker.name} failed {MOST_FAILURES} requests in a row and is still asked"
+    )
+
+
+breaker = engines("sglang")
+
+
+@breaker
+@clause("codes.no_available_workers.breaker.status")
+async def test_open_breaker_means_503(gateway: Gateway, worker: Worker) -> None:
+    """Once the breaker of the model's only worker is open, the answer is 503."""
+    answer, _ = await trip(gateway, worker)
+    expect_status(answer, 503)
+
+
+@breaker
+@clause("codes.no_available_workers.breaker.code")
+async def test_open_breaker_has_its_code(gateway: Gateway, worker: Worker) -> None:
+    """Once the breaker of the model's only worker is open, the code is no_available_workers."""
+    answer, _ = await trip(gateway, worker)
+    assert error_of(answer).get("code") == "no_available_workers"
+
+
+@breaker
+@clause("codes.no_available_workers.breaker.never_dispatched")
+@each_path()
+async def test_open_breaker_keeps_requests_away(gateway: Gateway, worker: Worker, path: str) -> None:
+    """Behind an open breaker the worker hears of no request on any route, while other models are served."""
+    _, proof = await trip(gateway, worker)
+    script = worker.script(wire.json(500, {"error": "scripted failure"}))
+    await send(gateway, path, script)
+    await script.never_seen(because=proof)
