@@ -152,8 +152,7 @@ class Live:
             self._end("reset", str(problem))
             return False
         now = time.monotonic()
-        exchange.raw += data
-        exchange.times.reads.append((now, len(data)))
+        exchange.took(data, now)
         self._feed(data, now)
         return True
 
@@ -173,7 +172,7 @@ class Live:
                     )
                     exchange.times.head = now
                 elif isinstance(event, h11.Data):
-                    exchange.pieces.append((now, bytes(event.data)))
+                    exchange.took_body(bytes(event.data), now)
                 elif isinstance(event, h11.EndOfMessage):
                     exchange.trailing = parser.trailing_data[0]
                     exchange.connection_kept = parser.their_state is h11.DONE
@@ -224,7 +223,7 @@ class Live:
     async def until(self, wanted: bytes, within_s: float | None = None) -> bytes:
         """Read until the body contains `wanted`; returns the body so far. Disproved when it never does."""
         deadline = None if within_s is None else time.monotonic() + within_s
-        while wanted not in self.exchange.body:
+        while wanted not in self.exchange._body:
             left = None if deadline is None else deadline - time.monotonic()
             if (left is not None and left <= 0) or (not await self._read(left) and self._over(deadline)):
                 raise Disproved("bytes did not arrive", f"{wanted!r} did not arrive: {self.exchange.brief()}")
@@ -232,9 +231,9 @@ class Live:
 
     async def silent(self, for_s: float) -> bool:
         """Whether not one byte comes (and the connection stays open) for that long."""
-        before = len(self.exchange.raw)
+        before = self.exchange.received_bytes
         await self._read(for_s)
-        return self.exchange.outcome == "pending" and len(self.exchange.raw) == before
+        return self.exchange.outcome == "pending" and self.exchange.received_bytes == before
 
     async def rest(self) -> Exchange:
         """Read to the end of the answer, of the connection or of the request's bound, and return the whole exchange."""

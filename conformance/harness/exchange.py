@@ -41,20 +41,41 @@ class Exchange:
     reason: str = ""
     headers: Headers = field(default_factory=Headers)
     informational: list[int] = field(default_factory=list)
-    raw: bytes = b""
     pieces: list[tuple[float, bytes]] = field(default_factory=list)  # the body without its framing, as it arrived
     trailing: bytes = b""  # bytes after the end of the response
     outcome: Outcome = "pending"
     problem: str = ""  # what the HTTP parser or the socket said, when the outcome is not `complete`
     times: Times = field(default_factory=Times)
     connection_kept: bool = False  # whether the gateway left the connection open after the answer
+    _raw: bytearray = field(default_factory=bytearray, repr=False)
+    _body: bytearray = field(default_factory=bytearray, repr=False)
     _sse: SseParser | None = None
     _sse_fed: int = 0
 
     @property
+    def raw(self) -> bytes:
+        """Every byte received."""
+        return bytes(self._raw)
+
+    @property
     def body(self) -> bytes:
         """The body without its framing, as far as it came."""
-        return b"".join(data for _, data in self.pieces)
+        return bytes(self._body)
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes were received, head and framing included."""
+        return len(self._raw)
+
+    def took(self, data: bytes, at: float) -> None:
+        """Note a read from the socket."""
+        self._raw += data
+        self.times.reads.append((at, len(data)))
+
+    def took_body(self, data: bytes, at: float) -> None:
+        """Note a piece of the body."""
+        self._body += data
+        self.pieces.append((at, data))
 
     @property
     def text(self) -> str:
