@@ -100,13 +100,13 @@ async def test_token_hint_stays_with_the_gateway(gateway: Gateway, worker: Worke
     ("hint", "path", "fields"),
     [
         pytest.param(
-            TOKENS, "1,2,3", COMPLETIONS, {}, id="tokens-completions", marks=clause_mark("hints.tokens.completions")
+            (TOKENS, "1,2,3"), COMPLETIONS, {}, id="tokens-completions", marks=clause_mark("hints.tokens.completions")
         ),
         pytest.param(
-            TOKENS, "1,2,3", EMBEDDINGS, {}, id="tokens-embeddings", marks=clause_mark("hints.tokens.embeddings")
+            (TOKENS, "1,2,3"), EMBEDDINGS, {}, id="tokens-embeddings", marks=clause_mark("hints.tokens.embeddings")
         ),
         pytest.param(
-            TOKENS, "1,2,3", CHAT, {"stream": True}, id="tokens-stream", marks=clause_mark("hints.tokens.streaming")
+            (TOKENS, "1,2,3"), CHAT, {"stream": True}, id="tokens-stream", marks=clause_mark("hints.tokens.streaming")
         ),
         pytest.param(
             (KEY, "key-17"), COMPLETIONS, {}, id="key-completions", marks=clause_mark("hints.key.completions")
