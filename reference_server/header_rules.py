@@ -70,10 +70,10 @@ def to_worker(headers: Sequence[tuple[str, str]], request_id: RequestId) -> Head
     return sent
 
 
-def to_client(headers: Sequence[tuple[str, str]], worker_url: str, *, keep_length: bool) -> HeaderPairs:
+def to_client(headers: Sequence[tuple[str, str]], worker_url: str) -> HeaderPairs:
     """The headers a client gets from a worker's, repeats kept; the worker that served is named at the end.
 
-    `keep_length` is false where the body is framed anew, so that a length would be a promise nobody checks.
+    The length is left out: a body is framed anew, and what the worker promised about it would be nobody's promise.
     """
     named_by_connection = {
         token.strip().lower() for name, value in headers if name.lower() == "connection" for token in value.split(",")
@@ -82,7 +82,7 @@ def to_client(headers: Sequence[tuple[str, str]], worker_url: str, *, keep_lengt
     sent: HeaderPairs = []
     for raw_name, value in headers:
         name = raw_name.lower()
-        if name in dropped or (name == "content-length" and not keep_length):
+        if name in dropped or name == "content-length":
             continue
         # What a lenient client parser let through would make our own server refuse the whole response.
         if _SENDABLE_NAME.fullmatch(name) and _SENDABLE_VALUE.fullmatch(value):

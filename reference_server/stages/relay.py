@@ -31,10 +31,10 @@ async def relay(this: Call, request: ParsedRequest, response: UpstreamResponse, 
     """
     succeeded = HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES
     if response.is_event_stream or (request.wants_stream and succeeded):
-        headers = header_rules.to_client(response.headers, response.worker_url, keep_length=False)
+        headers = header_rules.to_client(response.headers, response.worker_url)
         chunks = response.body()
         this.undo.push_async_callback(chunks.aclose)
         return Answer(response.status, headers, chunks)
     body = await response.read(settings.max_payload_size_bytes)
-    headers = header_rules.to_client(response.headers, response.worker_url, keep_length=False)
+    headers = header_rules.to_client(response.headers, response.worker_url)
     return Answer(response.status, headers, body)
