@@ -17,6 +17,7 @@ from conformance.harness.errors import UserError
 from conformance.harness.fixtures import _handles, engine, gateway, noise, noise_s, worker
 from conformance.harness.run import RUN, Run
 from conformance.reports import reporting
+from conformance.targets import running
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -38,6 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "configured(name): run in this configuration, whatever the clause rows say")
     try:
         chosen = options.read(config)
+        if not hasattr(config, "workerinput"):
+            running.preflight(chosen)
     except UserError as problem:
         raise pytest.UsageError(str(problem)) from None
     # A module that cannot be imported is a harness error of its own, no reason to judge nothing.

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from conformance.harness import bodies
 from conformance.harness.client import Live
@@ -23,6 +24,7 @@ from fake_workers.control import Control
 from fake_workers.script import Reply, Script
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from conformance.harness.configurations import Configuration
@@ -79,19 +81,25 @@ class Running:
 
     environment: Environment
     processes: list[Process] = field(default_factory=list)
+    undo: list[Callable[[], None]] = field(default_factory=list)  # before the processes stop
 
     def stop(self) -> None:
-        """Stop gateway first, then workers."""
+        """Undo what was done to a running gateway, then stop processes, gateway first."""
+        while self.undo:
+            with contextlib.suppress(HarnessError):
+                self.undo.pop()()
         for process in reversed(self.processes):
             process.stop()
 
 
-def start_fleet(configuration: Configuration, log_dir: Path) -> tuple[Process, str, list[WorkerAt]]:
+def start_fleet(
+    configuration: Configuration, log_dir: Path, *, host: str = HOST, ports: Sequence[int] = ()
+) -> tuple[Process, str, list[WorkerAt]]:
     """Start the fake workers of a configuration; FleetError when they do not come up."""
-    command = [sys.executable, "-c", RUN_FLEET]
-    for worker in configuration.workers:
+    command = [sys.executable, "-c", RUN_FLEET, "--host", host]
+    for worker, port in zip(configuration.workers, ports or [0] * len(configuration.workers), strict=True):
         options = "".join(f",{key}={value}" for key, value in worker.options.items())
-        command += ["--worker", f"name={worker.name},engine={worker.engine},model={worker.model},port=0{options}"]
+        command += ["--worker", f"name={worker.name},engine={worker.engine},model={worker.model},port={port}{options}"]
     process = Process(f"workers-{configuration.name}", command, log_dir)
     try:
         ready = process.ready_line(FLEET_BOUND_S)
@@ -205,11 +213,12 @@ async def once(
     within_s: float = 5.0,
 ) -> Exchange | None:
     """One request outside of any check; None when nobody listens."""
-    host, _, port = url.removeprefix("http://").partition("/")[0].rpartition(":")
+    parts = urlsplit(url)
+    host, port = parts.hostname or HOST, parts.port or 80
     headers: list[tuple[str, str | None]] = [("authorization", f"Bearer {key}")] if key else []
-    pieces = bodies.request(method, path, body, headers, host=f"{host}:{port}")
+    pieces = bodies.request(method, parts.path + path, body, headers, host=f"{host}:{port}")
     with contextlib.suppress(TargetError):
-        async with Live((host, int(port)), pieces, method=method, target=path, within_s=within_s) as live:
+        async with Live((host, port), pieces, method=method, target=path, within_s=within_s) as live:
             return await live.rest()
     return None
 

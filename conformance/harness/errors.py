@@ -3,6 +3,7 @@
 ```
 HarnessError                  the run cannot judge: our fault or the environment's
 ├── TargetError               a gateway could not be installed, started, reached or recognised
+│   └── Unavailable           ... so that a check's environment is missing
 ├── FleetError                the fake workers could not be started or have gone
 └── CheckError                a check is written wrongly (unknown clause, skip at run time, ...)
 UserError                     wrong option, wrong file: told to the user before anything starts
@@ -19,6 +20,10 @@ class HarnessError(Exception):
 
 class TargetError(HarnessError):
     """The gateway under test could not be installed, started, reached or recognised as one."""
+
+
+class Unavailable(TargetError):  # noqa: N818 - reads as the state it is
+    """The environment a check needs could not be brought up."""
 
 
 class FleetError(HarnessError):

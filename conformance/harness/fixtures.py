@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from conformance.harness.errors import CheckError, TargetError
+from conformance.harness.errors import CheckError, Unavailable
 from conformance.harness.gateway import Gateway
 from conformance.harness.marks import DEFAULT_ENGINE
 from conformance.harness.noise import Noise, measure
@@ -47,7 +47,7 @@ async def _handles(request: pytest.FixtureRequest, engine: str) -> AsyncIterator
     run = request.config.stash[RUN]
     environment = run.environments.get(planned.configuration)
     if environment is None or environment.problem:
-        raise TargetError(
+        raise Unavailable(
             environment.problem if environment else f"configuration {planned.configuration!r} was not started"
         )
     at = next((worker for worker in environment.workers if worker.engine == engine), None)

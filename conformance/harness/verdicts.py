@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from pydantic import ValidationError
 
+from conformance.harness.errors import Unavailable
 from conformance.harness.run import PLANNED, RUN
 from conformance.reports import evidence
 from conformance.reports.fingerprint import fingerprint
@@ -113,6 +114,10 @@ def _failure(
     run = item.config.stash[RUN]
     message = run.redactor.text(f"{type(problem).__name__}: {problem}"[:4000])
     judged = report.when == "call" or (report.when == "teardown" and isinstance(problem, AssertionError))
+    if isinstance(problem, Unavailable):
+        # Told once for all checks when it happened, and once in the summary.
+        report.longrepr = message
+        return {"verdict": "harness error", "message": message, "quiet": True}
     if not judged or not isinstance(problem, WRONG_ANSWER) or isinstance(problem, ValidationError):
         return {"verdict": "harness error", "message": message}
     last = item.stash[HANDLES].gateway.exchanges[-1:] if HANDLES in item.stash else []

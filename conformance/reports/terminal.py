@@ -55,7 +55,9 @@ def _reasons(results: Results, terminal: TerminalReporter) -> None:
 
 
 def _cause(result: Result) -> str:
-    return next(iter(result.message.splitlines()), "")[:300] or "no message"
+    lines = [line for line in result.message.splitlines() if line.strip()] or ["no message"]
+    # A module that cannot be imported says why in its last line.
+    return (lines[-1] if result.planned.section == "(collection)" else lines[0])[:300]
 
 
 def listing(run: Run, terminal: TerminalReporter) -> None:
