@@ -62,11 +62,20 @@ class UpstreamResponse:
                 yield piece
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._settle(Outcome.FAILURE)
+            if piece := self._left_over():
+                yield piece
             raise UpstreamBodyError(_detail(error), self.worker_url) from error
         else:
             self._settle(outcome_of_status(self.status))
         finally:
             await self.aclose()
+
+    def _left_over(self) -> bytes:
+        """What came before the body broke; aiohttp itself tells the failure first and never gives it out."""
+        try:
+            return self._response.content._read_nowait(-1)
+        except TimeoutError:
+            return b""  # the request timeout passed; what is late is not wanted
 
     async def read(self, limit_bytes: int) -> bytes:
         """The whole body, which may be `limit_bytes` long and no longer.

@@ -39,6 +39,7 @@ _STALE_AFTER_S = 0.2  # a pooled connection idle for less was not closed by the 
 _KEEP_FOR_EVER_S = 10.0**9
 _SKIPPED_HEADERS = ("User-Agent", "Accept-Encoding", "Content-Type")
 _INFORMATIONAL = range(200)
+_END_OF_HEAD = b"\r\n\r\n"
 
 
 class _Connection(ResponseHandler):
@@ -53,20 +54,28 @@ class _Connection(ResponseHandler):
         self._last_used_at: float | None = None
         self.idle_s = 0.0  # before the present request; 0 for a fresh connection
         self.answered = False  # a byte came since the present request began
+        self._head_is_here = False
 
     def set_response_params(self, **params: Any) -> None:
         """Called by aiohttp once for each request, in the task that sends it."""
         now = self._clock()
         self.idle_s = 0.0 if self._last_used_at is None else now - self._last_used_at
         self.answered = False
+        self._head_is_here = False
         _in_use.set(self)
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the worker."""
-        self.answered = True
+        """Bytes from the worker. A head is parsed for itself: aiohttp drops all it parsed together with garbage."""
+        self.answered = self.answered or bool(data)
         self._last_used_at = self._clock()
-        super().data_received(data)
+        if not self._head_is_here and (end := data.find(_END_OF_HEAD)) >= 0:
+            self._head_is_here = True
+            end += len(_END_OF_HEAD)
+            super().data_received(data[:end])
+            data = data[end:]
+        if data:
+            super().data_received(data)
 
     def close(self) -> None:
         """Cut the connection."""

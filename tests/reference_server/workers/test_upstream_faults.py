@@ -118,6 +118,19 @@ async def test_what_came_before_a_cut_is_handed_on(client: UpstreamClient, start
         await anext(pieces)
 
 
+async def test_what_came_together_with_a_cut_is_handed_on_too(
+    client: UpstreamClient, start_worker: StartWorker, kit: Kit
+) -> None:
+    """Bytes that were not yet taken when the connection ended are not lost with it."""
+    worker = await start_worker(kit.saying_then_closing(CHUNKED + b"5\r\nfirst\r\n6\r\nsec"))
+    response = await client.send(worker.url, "GET", "/")
+    await asyncio.sleep(0.1)  # the end is here before anything was taken
+    pieces = response.body()
+    assert await anext(pieces) == b"firstsec"
+    with pytest.raises(UpstreamBodyError):
+        await anext(pieces)
+
+
 async def test_both_framings_are_read_one_way_and_not_reused(
     client: UpstreamClient, start_worker: StartWorker, kit: Kit
 ) -> None:
@@ -132,12 +145,12 @@ async def test_both_framings_are_read_one_way_and_not_reused(
     assert await (await client.send(worker.url, "GET", "/")).read(100) == b'{"ok":true}'
 
 
+@pytest.mark.parametrize("behind", [b"garbage\r\n", b"\x00", b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nsmuggled"])
 async def test_bytes_after_a_response_do_not_become_the_next_one(
-    client: UpstreamClient, start_worker: StartWorker, kit: Kit
+    client: UpstreamClient, start_worker: StartWorker, kit: Kit, behind: bytes
 ) -> None:
-    """Garbage behind a response, even a whole second response, never answers another request."""
-    smuggled = kit.response(b"smuggled")
-    worker = await start_worker(kit.saying(kit.response(b"good") + smuggled), kit.saying(kit.response(b"next")))
+    """Garbage behind a response, even a whole second response, spoils neither that response nor the next request's."""
+    worker = await start_worker(kit.saying(kit.response(b"good") + behind), kit.saying(kit.response(b"next")))
     assert await (await client.send(worker.url, "GET", "/")).read(100) == b"good"
     assert await (await client.send(worker.url, "GET", "/")).read(100) == b"next"
 
