@@ -79,7 +79,9 @@ class HttpConnection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._body_size = 0
         self._length: int | None = 0  # body bytes still to come; None when chunked
+        self._headers_complete = False
         self._message_complete = False
+        self._keep_alive = False
         self._started_at: float | None = None
         self._queue: list[Request] = []
         self._current: Exchange | None = None
@@ -163,9 +165,14 @@ class HttpConnection(asyncio.Protocol):
         self._body.append(data)
         self._body_size += len(data)
 
+    def on_headers_complete(self) -> None:
+        """Learn from the parser that it has seen the end of the head."""
+        self._headers_complete = True
+
     def on_message_complete(self) -> None:
-        """Learn from the parser that the request is complete."""
+        """Learn from the parser that the request is complete; only now does it know about keep-alive."""
         self._message_complete = True
+        self._keep_alive = self._parser.should_keep_alive()
 
     def _parse(self) -> None:
         while self._buffer and not self._closing:
@@ -201,12 +208,34 @@ class HttpConnection(asyncio.Protocol):
         self._head = bytes(self._buffer[:stop])
         del self._buffer[:stop]
         self._fed = 0
-        self._parser.feed_data(new)
+        self._length = 0
+        try:
+            self._parser.feed_data(new)
+        except httptools.HttpParserUpgrade:
+            self._ignore_upgrade(self._head)
+        if not self._headers_complete:  # HTTP/2's preface looks like a head to everyone but the parser
+            self._refuse(400, "the request is not HTTP/1.1: its head does not end where it should")
+            return False
         self._expect_body()
         return True
 
+    def _ignore_upgrade(self, head: bytes) -> None:
+        """Parse a head again without its offer to change the protocol; a body may follow."""
+        self._parser = httptools.HttpRequestParser(self)
+        self._start_message()
+        lines = head.split(b"\r\n")
+        self._parser.feed_data(b"\r\n".join(line for line in lines if not line.lower().startswith(b"upgrade:")))
+
+    def _start_message(self) -> None:
+        """Forget what the parser said about the message before."""
+        self._url = b""
+        self._headers = []
+        self._body = []
+        self._body_size = 0
+        self._headers_complete = False
+        self._message_complete = False
+
     def _expect_body(self) -> None:
-        self._length = 0
         for name, value in self._headers:
             lowered = name.lower()
             if lowered == b"content-length":
@@ -220,6 +249,9 @@ class HttpConnection(asyncio.Protocol):
 
     def _parse_body(self) -> bool:
         if self._length is not None:
+            if not self._length:
+                self._refuse(400, "the request is not HTTP/1.1: its end is unclear")
+                return False
             piece = bytes(self._buffer[: self._length])
             del self._buffer[: len(piece)]
             self._length -= len(piece)
@@ -251,13 +283,9 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def _request_complete(self) -> None:
-        self._queue.append(self._request(keep_alive=self._parser.should_keep_alive()))
+        self._queue.append(self._request(keep_alive=self._keep_alive))
         self._head = None
-        self._url = b""
-        self._headers = []
-        self._body = []
-        self._body_size = 0
-        self._message_complete = False
+        self._start_message()
         self._started_at = monotonic() if self._buffer else None
         self._dispatch()
 
