@@ -12,7 +12,7 @@ import sys
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from reference_server import flags, server
+from reference_server import flags
 from reference_server.errors import ConfigurationError, StartupError
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         settings = flags.parse(given)
+        from reference_server import server  # noqa: PLC0415 - two seconds that a bad line or --help should not cost
+
         _log_to_stderr(settings)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(server.run(settings, sys.stdout))
