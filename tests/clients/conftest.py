@@ -36,6 +36,17 @@ def stack() -> Iterator[Stack]:
     ]
     with running([sys.executable, "-m", "fake_workers.cli", *engines, "--exit-with-parent"]) as fleet:
         urls = [worker["url"] for worker in fleet["workers"]]
-        gateway = ["launch", "--port", "0", "--policy", "round_robin", "--api-key", "k-shared", "--exit-with-parent"]
+        gateway = [
+            "launch",
+            "--port",
+            "0",
+            "--prometheus-port",
+            "0",
+            "--policy",
+            "round_robin",
+            "--api-key",
+            "k-shared",
+            "--exit-with-parent",
+        ]
         with running([sys.executable, "-m", "reference_server.cli", *gateway, "--worker-urls", *urls]) as ready:
             yield Stack(ready["url"], fleet["control"], fleet["workers"])

@@ -48,7 +48,7 @@ def replay_stack() -> Iterator[ReplayStack]:
         "--policy",
         "round_robin",
     ]
-    serve += ["--disable-retries", "--disable-circuit-breaker"]
+    serve += ["--prometheus-port", "0", "--disable-retries", "--disable-circuit-breaker"]
     aliases = [word for pair in ("al-vl=m-vl", "al-sg=m-sg", "chain=al-vl") for word in ("--model-alias", pair)]
     keys = ["--api-key", "k1", "--tenant-api-key", "t:k2", "--request-id-headers", "x-my-id", "x-other-id"]
     with running([sys.executable, "-m", "fake_workers.cli", *engines, "--exit-with-parent"]) as fleet:

@@ -1,8 +1,8 @@
 """Single exchanges observed on the real gateway, replayed against the reference gateway and compared by meaning.
 
-`cases.jsonl` holds, per case, the request bytes and what the contract makes of them: the answer of 1.12.0 where it agrees
-with the contract, else that of 1.13.0, else the contract itself (`by` says which). `known_differences.yaml` lists where we
-differ and why.
+`cases.jsonl` holds, per case, the request bytes and what the contract makes of them: the answer of 1.12.0 where it
+agrees with the contract, else that of 1.13.0, else the contract itself (`by` says which). `known_differences.yaml`
+lists where we differ and why.
 """
 
 from __future__ import annotations
