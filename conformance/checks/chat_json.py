@@ -21,11 +21,6 @@ class Number:
         """What the text says, exactly."""
         return Decimal(self.text)
 
-    @property
-    def is_integer(self) -> bool:
-        """Whether the text is what every parser takes for an integer: digits and perhaps a sign."""
-        return self.text.lstrip("-").isdigit()
-
     def __repr__(self) -> str:
         return self.text
 
@@ -98,7 +93,11 @@ def _members(sent: dict[str, Any], got: dict[str, Any], *, digits: bool, additio
         else:
             lines.append(f"{place}: sent {_short(value)}, did not arrive")
     if not additions:
-        lines += [f"{at}.{name}: not sent, arrived as {_short(got[name])}" for name in got if name not in sent]
+        lines += [
+            f"{f'{at}.' if at else ''}{name}: not sent, arrived as {_short(got[name])}"
+            for name in got
+            if name not in sent
+        ]
     return lines
 
 
