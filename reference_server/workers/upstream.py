@@ -1,7 +1,7 @@
 """The HTTP client towards workers: aiohttp with everything switched off that a relay must not do.
 
 Nothing is decompressed, followed, remembered or added beyond host, content-length and `accept: */*`; heads pass byte
-by byte in both directions. aiohttp was chosen by measurement, see docs/architecture.md.
+by byte in both directions. aiohttp was chosen by measurement, see docs/reference-server-workers.md.
 
 A connection is cut, not drained, when a response is given up: the worker shall feel that the client has gone.
 """
