@@ -1,6 +1,7 @@
 """The workers API: plain functions of a fleet that return what to answer.
 
-Shapes, key order and codes are those of the real gateway, compared call by call; wording is ours. Adding, changing and removing are jobs in the background: 202 says only that one has begun.
+Shapes, key order and codes are those of the real gateway, compared call by call; wording is ours. Adding, changing and
+removing are jobs in the background: 202 says only that one has begun.
 """
 
 from __future__ import annotations
