@@ -135,19 +135,22 @@ async def _send(this: Call, answer: Answer, send: ASGISendCallable) -> None:
     """Write an answer; a body in chunks is taken from its source no faster than the client takes it."""
     await send({"type": "http.response.start", "status": answer.status, "headers": _wire_headers(this, answer)})
     if isinstance(answer.body, bytes):
-        await send({"type": "http.response.body", "body": answer.body, "more_body": True})
-    else:
-        async for chunk in answer.body:
+        chunk = answer.body
+        if not this.body.is_complete:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await _linger(this)
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
+            chunk = b""
+            await _linger(this)
+    else:
+        chunk = b""
+        async for piece in answer.body:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": chunk, "more_body": False})
 
 
 async def _linger(this: Call) -> None:
     """Read on for a moment while the client still sends: closing at once would reset it before it sees the answer."""
-    if not this.body.is_complete:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(this.body.until_complete(), _LINGER_S)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(this.body.until_complete(), _LINGER_S)
 
 
 def _wire_headers(this: Call, answer: Answer) -> list[tuple[bytes, bytes]]:
