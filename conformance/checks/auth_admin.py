@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from conformance.checks.routes_support import NOBODYS_KEY, expect_status
+from conformance.checks.routes_support import NOBODYS_KEY, expect_empty, expect_status
 from conformance.checks.workers_support import listed, worker_id
 from conformance.harness.marks import clause
 
@@ -85,4 +85,4 @@ async def test_unknown_key_no_list(gateway: Gateway) -> None:
 async def test_admin_unauthorized_says_nothing(gateway: Gateway, key: str | None) -> None:
     """The 401 of an admin route has no body either."""
     answer = expect_status(await gateway.get("/workers", key=key), 401)
-    assert answer.body == b""
+    expect_empty(answer)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.routes_support import ERROR_CODE, NOBODYS_KEY, expect_status, per_route, send
+from conformance.checks.routes_support import ERROR_CODE, NOBODYS_KEY, expect_empty, expect_status, per_route, send
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause, clause_mark
 
@@ -67,7 +67,7 @@ async def test_no_key_no_stream(gateway: Gateway, worker: Worker) -> None:
 async def test_unauthorized_says_nothing(gateway: Gateway, worker: Worker, key: str | None) -> None:
     """The 401 has no body at all."""
     answer = expect_status(await gateway.chat(worker.script(), key=key), 401)
-    assert answer.body == b""
+    expect_empty(answer)
     assert answer.closed_cleanly
 
 

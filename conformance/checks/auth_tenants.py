@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from conformance.checks.auth_admin import NO_WORKER
-from conformance.checks.routes_support import NOBODYS_KEY, expect_status, per_route, send
+from conformance.checks.routes_support import NOBODYS_KEY, expect_empty, expect_status, per_route, send
 from conformance.checks.workers_support import listed, worker_id
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause, clause_mark
@@ -62,7 +62,7 @@ async def test_no_other_key_opens_chat(gateway: Gateway, worker: Worker, key: st
 async def test_unauthorized_beside_tenants_says_nothing(gateway: Gateway, worker: Worker) -> None:
     """The 401 for a key that is neither shared nor a tenant's has no body."""
     answer = expect_status(await gateway.chat(worker.script(), key=NOBODYS_KEY), 401)
-    assert answer.body == b""
+    expect_empty(answer)
 
 
 @clause("auth.tenant.models_public")
@@ -110,7 +110,7 @@ async def test_tenant_does_not_remove(gateway: Gateway) -> None:
 async def test_tenant_is_told_nothing(gateway: Gateway) -> None:
     """The 401 a tenant gets on an admin route has no body."""
     answer = expect_status(await gateway.get("/workers", key=gateway.keys["red"]), 401)
-    assert answer.body == b""
+    expect_empty(answer)
 
 
 @pytest.mark.parametrize("tenant", ["red", "blue"])

@@ -13,6 +13,10 @@ from conformance.checks.routes_support import (
     check_plain_json,
     each_path,
     error_of,
+    expect_code,
+    expect_empty,
+    expect_equal,
+    expect_members,
     expect_status,
     send,
     unknown_model,
@@ -26,14 +30,14 @@ if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
     from conformance.harness.worker import Worker
 
-MEMBERS = {"type", "code", "message", "param"}
+MEMBERS = ("type", "code", "message", "param")
 
 
 def check_envelope(answer: Exchange) -> None:
     """Assert the whole shape, for routes on which the envelope is one sentence."""
+    expect_members(answer, *MEMBERS)
     error = error_of(answer)
-    assert set(error) == MEMBERS
-    assert error["type"] == HTTPStatus(answer.status or 0).phrase
+    expect_equal("another type", error["type"], HTTPStatus(answer.status or 0).phrase)
     assert isinstance(error["code"], str)
     assert isinstance(error["message"], str)
     assert error["param"] is None
@@ -50,13 +54,13 @@ async def test_body_is_one_error_object(gateway: Gateway, worker: Worker) -> Non
 @clause("errors.envelope.keys")
 async def test_error_has_four_members(gateway: Gateway, worker: Worker) -> None:
     """The error object has type, code, message and param, and nothing else."""
-    assert set(error_of(await unknown_model(gateway, worker.script()))) == MEMBERS
+    expect_members(await unknown_model(gateway, worker.script()), *MEMBERS)
 
 
 @clause("errors.envelope.type_not_found")
 async def test_type_is_the_reason_phrase(gateway: Gateway, worker: Worker) -> None:
     """The type of a 404 is Not Found."""
-    assert error_of(await unknown_model(gateway, worker.script())).get("type") == "Not Found"
+    expect_equal("another type", error_of(await unknown_model(gateway, worker.script())).get("type"), "Not Found")
 
 
 @clause("errors.envelope.code_is_text")
@@ -120,7 +124,7 @@ async def test_envelope_for_a_stream(gateway: Gateway, worker: Worker, path: str
     """Who asked for a stream and gets an error gets the plain JSON one."""
     answer = await unknown_model(gateway, worker.script(), path, stream=True)
     check_plain_json(answer)
-    assert set(error_of(answer)) == MEMBERS
+    expect_members(answer, *MEMBERS)
 
 
 @clause("errors.envelope.type_server_error")
@@ -131,7 +135,7 @@ async def test_type_of_a_failed_dispatch(gateway: Gateway, worker: Worker) -> No
     await script.received()
     assert answer.status is not None
     assert 500 <= answer.status < 600
-    assert error_of(answer).get("type") == HTTPStatus(answer.status).phrase
+    expect_equal("another type", error_of(answer).get("type"), HTTPStatus(answer.status).phrase)
 
 
 @clause("codes.model_not_found.status")
@@ -143,7 +147,7 @@ async def test_unknown_model_is_not_found(gateway: Gateway, worker: Worker) -> N
 @clause("codes.model_not_found.code")
 async def test_unknown_model_has_its_code(gateway: Gateway, worker: Worker) -> None:
     """A model no worker serves has the code model_not_found."""
-    assert error_of(await unknown_model(gateway, worker.script())).get("code") == "model_not_found"
+    expect_code(await unknown_model(gateway, worker.script()), "model_not_found")
 
 
 @clause("codes.model_not_found.never_dispatched")
@@ -162,13 +166,13 @@ async def test_unknown_model_reaches_nobody(gateway: Gateway, worker: Worker, pa
 )
 async def test_unknown_model_on_other_routes(gateway: Gateway, worker: Worker, path: str) -> None:
     """Completions and embeddings answer 404 model_not_found too."""
-    assert error_of(await unknown_model(gateway, worker.script(), path)).get("code") == "model_not_found"
+    expect_code(await unknown_model(gateway, worker.script(), path), "model_not_found")
 
 
 @clause("codes.model_not_found.streaming")
 async def test_unknown_model_for_a_stream(gateway: Gateway, worker: Worker) -> None:
     """A streamed chat completion answers 404 model_not_found too."""
-    assert error_of(await unknown_model(gateway, worker.script(), stream=True)).get("code") == "model_not_found"
+    expect_code(await unknown_model(gateway, worker.script(), stream=True), "model_not_found")
 
 
 @pytest.mark.parametrize(
@@ -241,5 +245,5 @@ async def test_next_request_is_served(gateway: Gateway, worker: Worker) -> None:
 async def test_unauthorized_has_no_code_at_all(gateway: Gateway, worker: Worker) -> None:
     """A missing key is 401 with neither a body nor a header to hold a code."""
     answer = expect_status(await send(gateway, "/v1/chat/completions", worker.script(), key=None), 401)
-    assert answer.body == b""
+    expect_empty(answer)
     assert ERROR_CODE not in answer.headers

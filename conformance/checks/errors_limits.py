@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.checks.routes_support import each_path, error_of, expect_status
+from conformance.checks.routes_support import each_path, expect_code, expect_status
 from conformance.harness.bodies import body_for, encode
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause
@@ -46,7 +46,7 @@ async def test_body_over_the_limit_is_413(gateway: Gateway, worker: Worker, path
 async def test_body_over_the_limit_has_its_code(gateway: Gateway, worker: Worker) -> None:
     """The code of the 413 is request_body_too_large."""
     answer = await gateway.post(CHAT, sized(gateway, CHAT, worker.script(), LIMIT_BYTES + 1))
-    assert error_of(answer).get("code") == "request_body_too_large"
+    expect_code(answer, "request_body_too_large")
 
 
 @clause("codes.request_body_too_large.never_dispatched")
@@ -96,7 +96,7 @@ async def test_response_over_the_limit_has_its_code(gateway: Gateway, worker: Wo
     script = worker.script(wire.oversized(LIMIT_BYTES + 1))
     answer = await gateway.chat(script)
     await script.received()
-    assert error_of(answer).get("code") == "upstream_response_too_large"
+    expect_code(answer, "upstream_response_too_large")
 
 
 @clause("codes.upstream_response_too_large.streams_exempt")

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from conformance.checks.routes_support import ERROR_CODE, NOBODYS_MODEL, check_plain_json, error_of, expect_status
+from conformance.checks.routes_support import (
+    ERROR_CODE,
+    NOBODYS_MODEL,
+    check_plain_json,
+    error_of,
+    expect_code,
+    expect_equal,
+    expect_members,
+    expect_status,
+)
 from conformance.harness.bodies import OMIT
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
 from conformance.harness.marks import clause, clause_mark
@@ -142,13 +151,13 @@ async def _answer(gateway: Gateway, path: str, bad: Bad) -> Exchange:
 @pytest.mark.parametrize("bad", _chat_cases("code"))
 async def test_chat_code(gateway: Gateway, bad: Bad) -> None:
     """The code of a chat body that cannot be parsed is json_parse_error."""
-    assert error_of(await _answer(gateway, CHAT, bad)).get("code") == "json_parse_error"
+    expect_code(await _answer(gateway, CHAT, bad), "json_parse_error")
 
 
 @pytest.mark.parametrize(("path", "bad"), _route_cases("code"))
 async def test_other_code(gateway: Gateway, path: str, bad: Bad) -> None:
     """The code of a completions or embeddings body that cannot be parsed is json_parse_error."""
-    assert error_of(await _answer(gateway, path, bad)).get("code") == "json_parse_error"
+    expect_code(await _answer(gateway, path, bad), "json_parse_error")
 
 
 ONE_OF_EACH = [SYNTAX[0], EMPTY[0], CHAT_SCHEMA[-1], NO_CONTENT_TYPE[0], OTHER_CONTENT_TYPE[0]]
@@ -161,14 +170,14 @@ one_of_each = pytest.mark.parametrize(
 @clause("errors.parse.error_type")
 async def test_type(gateway: Gateway, bad: Bad) -> None:
     """The type is invalid_request_error."""
-    assert error_of(await _answer(gateway, CHAT, bad)).get("type") == "invalid_request_error"
+    expect_equal("another type", error_of(await _answer(gateway, CHAT, bad)).get("type"), "invalid_request_error")
 
 
 @one_of_each
 @clause("errors.parse.keys")
 async def test_members(gateway: Gateway, bad: Bad) -> None:
     """The error object has message, type and code, and nothing else."""
-    assert set(error_of(await _answer(gateway, CHAT, bad))) == {"message", "type", "code"}
+    expect_members(await _answer(gateway, CHAT, bad), "message", "type", "code")
 
 
 @one_of_each
@@ -198,14 +207,14 @@ async def test_content_type(gateway: Gateway, bad: Bad) -> None:
 async def test_status_and_code_together(gateway: Gateway, worker: Worker) -> None:
     """A body that is JSON and no request answers 400 with json_parse_error, and no worker hears of it."""
     refused = await gateway.refuses(worker, CHAT, {}, {"messages": "{{prompt}}"})
-    assert error_of(refused.exchange).get("code") == "json_parse_error"
+    expect_code(refused.exchange, "json_parse_error")
 
 
 @clause("errors.order.parse_before_range")
 async def test_schema_is_judged_before_ranges(gateway: Gateway, worker: Worker) -> None:
     """A field out of range beside a field of the wrong type: the latter is what is told."""
     refused = await gateway.refuses(worker, CHAT, {}, {"temperature": 9, "stop": 5})
-    assert error_of(refused.exchange).get("code") == "json_parse_error"
+    expect_code(refused.exchange, "json_parse_error")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.checks.routes_support import ERROR_CODE, check_plain_json, error_of, expect_status
+from conformance.checks.routes_support import (
+    ERROR_CODE,
+    check_plain_json,
+    error_of,
+    expect_code_400,
+    expect_equal,
+    expect_members,
+    expect_status,
+)
 from conformance.harness.gateway import CHAT, COMPLETIONS
 from conformance.harness.marks import clause, clause_mark
 
@@ -55,11 +63,6 @@ async def test_body_is_refused(
     await gateway.refuses(worker, CHAT, valid, invalid)
 
 
-def _is_the_number_400(code: object) -> bool:
-    """A JSON number, neither a text nor a boolean."""
-    return isinstance(code, int) and not isinstance(code, bool) and code == 400
-
-
 @pytest.mark.parametrize(
     ("valid", "invalid"),
     [*_cases("errors.validation.range.code", RANGE), *_cases("errors.validation.cross_field.code", CROSS)],
@@ -70,7 +73,7 @@ async def test_code_is_the_number(
     """The code is 400, a number and not a text."""
     expect_status(await gateway.chat(worker.script(), **valid), 200)
     answer = expect_status(await gateway.chat(worker.script(), **invalid), 400)
-    assert _is_the_number_400(error_of(answer).get("code"))
+    expect_code_400(answer)
 
 
 @pytest.mark.parametrize("invalid", [{"temperature": 2.5}, {"n": 129}, {"logprobs": 2, "top_p": 0}], ids="-".join)
@@ -78,7 +81,7 @@ async def test_code_is_the_number(
 async def test_completions_code_is_the_number(gateway: Gateway, worker: Worker, invalid: dict[str, Any]) -> None:
     """Completions have the same code for a field out of range."""
     refused = await gateway.refuses(worker, COMPLETIONS, {}, invalid)
-    assert _is_the_number_400(error_of(refused.exchange).get("code"))
+    expect_code_400(refused.exchange)
 
 
 ONE_OF_EACH = [RANGE[0][1], CROSS[0][1], CROSS[1][1], CROSS[2][1], CROSS[3][1]]
@@ -90,7 +93,7 @@ one_of_each = pytest.mark.parametrize("invalid", ONE_OF_EACH, ids="-".join)
 async def test_type(gateway: Gateway, worker: Worker, invalid: dict[str, Any]) -> None:
     """The type is invalid_request_error."""
     answer = expect_status(await gateway.chat(worker.script(), **invalid), 400)
-    assert error_of(answer).get("type") == "invalid_request_error"
+    expect_equal("another type", error_of(answer).get("type"), "invalid_request_error")
 
 
 @one_of_each
@@ -98,7 +101,7 @@ async def test_type(gateway: Gateway, worker: Worker, invalid: dict[str, Any]) -
 async def test_members(gateway: Gateway, worker: Worker, invalid: dict[str, Any]) -> None:
     """The error object has message, type and code, and nothing else."""
     answer = expect_status(await gateway.chat(worker.script(), **invalid), 400)
-    assert set(error_of(answer)) == {"message", "type", "code"}
+    expect_members(answer, "message", "type", "code")
 
 
 @one_of_each
@@ -139,4 +142,4 @@ async def test_table_of_validation_failures(
 ) -> None:
     """Each example of the table answers 400 with code 400, where its allowed twin is served."""
     refused = await gateway.refuses(worker, CHAT, valid, invalid)
-    assert _is_the_number_400(error_of(refused.exchange).get("code"))
+    expect_code_400(refused.exchange)

@@ -71,6 +71,18 @@ def expect_status(answer: Exchange, *wanted: int) -> Exchange:
     return answer
 
 
+def expect_equal(kind: str, found: object, wanted: object) -> None:
+    """What was found, if it is what was wanted; Disproved of this kind otherwise."""
+    if found != wanted:
+        raise Disproved(kind, f"{kind}: expected {wanted!r}, found {found!r}")
+
+
+def expect_empty(answer: Exchange) -> None:
+    """An answer without a body; Disproved otherwise."""
+    if answer.body:
+        raise Disproved("body is not empty", f"expected an empty body: {answer.brief()}")
+
+
 def error_of(answer: Exchange) -> dict[str, Any]:
     """The `error` object of an answer's JSON body; Disproved when there is none."""
     body = answer.json
@@ -78,6 +90,25 @@ def error_of(answer: Exchange) -> dict[str, Any]:
     if not isinstance(error, dict):
         raise Disproved("no error object", f"the body has no `error` object: {answer.brief()}")
     return error
+
+
+def expect_code(answer: Exchange, code: str) -> None:
+    """The error has this code; Disproved otherwise."""
+    expect_equal("another code", error_of(answer).get("code"), code)
+
+
+def expect_code_400(answer: Exchange) -> None:
+    """The error's code is 400, a JSON number and neither a text nor a boolean; Disproved otherwise."""
+    code = error_of(answer).get("code")
+    if not isinstance(code, int) or isinstance(code, bool) or code != 400:
+        raise Disproved(
+            "code is not the number 400", f"expected the number 400 as the code, found {code!r}: {answer.brief()}"
+        )
+
+
+def expect_members(answer: Exchange, *names: str) -> None:
+    """The error has these members and no other; Disproved otherwise."""
+    expect_equal("other members", set(error_of(answer)), set(names))
 
 
 async def unknown_model(gateway: Gateway, worker_script: Scripted, path: str = CHAT, **fields: Any) -> Exchange:
