@@ -91,7 +91,7 @@ def entries(failures: list[dict[str, Any]], reason: str, seen: str, expires: dt.
                 "reason": reason,
                 "fingerprint": [],
                 "seen": seen,
-                "expires": expires,
+                "expires": expires.replace(),  # a copy: YAML would write the same object as a reference
                 "evidence": _evidence(check),
             },
         )
