@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -87,7 +88,7 @@ def test_tools_by_choice() -> None:
     assert called(tool_mode="none") == []
 
 
-SCHEMAS = [
+SCHEMAS: list[dict[str, Any] | bool] = [
     {"type": "object", "properties": {"a": {"type": "string", "minLength": 3}}, "required": ["a"]},
     {"type": "object", "properties": {"a": {"type": "integer", "minimum": 5}}, "required": ["a"]},
     {"type": "array", "items": {"enum": ["x", "y"]}, "minItems": 2},
@@ -109,7 +110,7 @@ SCHEMAS = [
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=json.dumps)
-def test_instances_are_valid(schema: object) -> None:
+def test_instances_are_valid(schema: dict[str, Any] | bool) -> None:
     """A minimal instance satisfies its schema, and a constrained answer is that instance as JSON."""
     Draft202012Validator(schema).validate(minimal_instance(schema))
     (choice,) = model.generate(chat(schema=schema), 0).choices
