@@ -83,8 +83,11 @@ def collect() -> tuple[dict[str, list[str]], list[str]]:
 
         def pytest_collection_finish(self, session: pytest.Session) -> None:
             """Sort the plan by clause, also what does not apply to this or that gateway."""
+            from conformance.harness.passive import NODE, SHAPES  # noqa: PLC0415 - as above
             from conformance.harness.run import RUN  # noqa: PLC0415 - as above
 
+            for shape in SHAPES:
+                self.checks[shape.clause] = [NODE + shape.clause]
             for planned in session.config.stash[RUN].planned.values():
                 for each in planned.clauses:
                     self.checks.setdefault(each, []).append(planned.nodeid)

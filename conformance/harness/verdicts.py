@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from pydantic import ValidationError
 
+from conformance.harness import passive
 from conformance.harness.errors import Unavailable
 from conformance.harness.run import PLANNED, RUN
 from conformance.reports import evidence
@@ -70,6 +71,7 @@ async def gather(item: pytest.Item, handles: Handles) -> None:
             evidence.of_entry(entry, redact, full=full) for each in handles.worker.scripts for entry in each.entries
         ],
         "scripts": [evidence.of_script(each, redact) for each in handles.worker.scripts] if full else [],
+        "shapes": passive.look(handles.gateway.exchanges, handles.worker.scripts),
     }
 
 

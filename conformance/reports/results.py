@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from conformance.harness import passive
 from conformance.harness.planning import Planned
-from conformance.harness.verdicts import VERDICTS, Verdict
+from conformance.harness.verdicts import VERDICTS, Verdict, excuse
 from spec import clauses
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ class Results:
         self.by_node: dict[str, Result] = {}
         self.broken: dict[str, Result] = {}  # modules that could not be collected
         self.ended_at = 0.0
+        self._shapes: dict[str, Counter[str]] = {}
         self._calls: dict[str, pytest.TestReport] = {}
         self._finished = False
 
@@ -100,6 +104,8 @@ class Results:
         from conformance.reports.evidence import as_text  # noqa: PLC0415 - evidence needs the harness, which needs us
 
         result.evidence = found.get("evidence", {})
+        for each, problem in result.evidence.get("shapes", []):
+            self._shapes.setdefault(each, Counter())[problem] += 1
         failed = self._calls.pop(report.nodeid, None)
         if failed is not None and result.evidence:
             failed.sections.append(("evidence", as_text(result.evidence)))
@@ -115,9 +121,27 @@ class Results:
                 self.by_node[nodeid] = Result(planned, "not applicable", message=planned.not_applicable)
             elif nodeid not in self.by_node:
                 self.by_node[nodeid] = Result(planned, "unreached", message="the run ended before this check")
+        self._judge_shapes()
         if self.run.whole_clauses:
             for entry in self.run.deviations.entries:
                 self._stale(entry)
+
+    def _judge_shapes(self) -> None:
+        """One verdict for every shape that some answer of the run had (see conformance/harness/passive.py)."""
+        globs = self.run.options.clauses
+        for each, seen in self._shapes.items():
+            if globs and not any(fnmatch.fnmatch(each, glob) for glob in globs):
+                continue
+            row = clauses()[each]
+            planned = Planned(passive.NODE + each, [each], row.section, row.configuration, "")
+            self.run.planned[planned.nodeid] = planned
+            result = self.by_node[planned.nodeid] = Result(planned, "passed", started_at=self.run.started_at)
+            problems = Counter({problem: number for problem, number in seen.items() if problem})
+            if problems:
+                worst, number = problems.most_common(1)[0]
+                result.message = f"{problems.total()} of {seen.total()} answers do not fit; {number} times: {worst}"
+                result.fingerprint = f"shape | {_where(worst)}"
+                result.verdict, result.note, result.deviation = excuse(self.run.deviations, planned, result.fingerprint)
 
     def _stale(self, entry: Entry) -> None:
         """An entry that excuses nothing any more fails the run, so that it is removed."""
@@ -170,6 +194,11 @@ class Results:
 
 
 EXIT_UNDECIDED = 6
+
+
+def _where(problem: str) -> str:
+    """A schema problem without the values that change from answer to answer."""
+    return re.sub(r"\d+", "N", problem.partition(":")[0])[:160]
 
 
 def _position(order: list[str], section: str) -> int:
