@@ -50,7 +50,7 @@ async def test_worker_is_held_back(gateway: Gateway, worker: Worker) -> None:
 @clause("chat.stream.backpressure.resumes")
 async def test_reading_on_gets_everything(gateway: Gateway, worker: Worker) -> None:
     """A client that pauses until the worker is held back, and then reads on, gets every byte."""
-    times = 16 * MIB // len(EVENT)
+    times = 24 * MIB // len(EVENT)
     script = worker.script(stream_of(Chunk(data=EVENT, times=times), wire.DONE))
     body = gateway.chat_body(script, stream=True)
     async with gateway.open("POST", CHAT, body, receive_buffer=SMALL_BUFFER_BYTES) as live:
