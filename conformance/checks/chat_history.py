@@ -49,7 +49,7 @@ ARGUMENTS = {
 async def test_arguments_arrive_verbatim(gateway: Gateway, worker: Worker, arguments: str) -> None:
     """The text of the arguments arrives as it was sent, not parsed and printed again."""
     delivery = await deliver(gateway, worker, messages=_turns(_call("call_1", arguments)))
-    assert delivery.at("messages", 1, "tool_calls", 0, "function", "arguments") == arguments
+    delivery.arrived_as(arguments, "messages", 1, "tool_calls", 0, "function", "arguments")
 
 
 @clause("chat.messages.tool_calls.arguments_need_not_be_json")
@@ -57,7 +57,7 @@ async def test_arguments_arrive_verbatim(gateway: Gateway, worker: Worker, argum
 async def test_arguments_need_not_be_an_object(gateway: Gateway, worker: Worker, arguments: str) -> None:
     """Arguments that a model got wrong are history all the same: accepted, and they arrive."""
     delivery = await deliver(gateway, worker, messages=_turns(_call("call_1", arguments)))
-    assert delivery.at("messages", 1, "tool_calls", 0, "function", "arguments") == arguments
+    delivery.arrived_as(arguments, "messages", 1, "tool_calls", 0, "function", "arguments")
 
 
 @clause("chat.messages.tool_calls.order_kept")
@@ -73,7 +73,7 @@ async def test_tool_calls_keep_their_order(gateway: Gateway, worker: Worker) -> 
 async def test_tool_calls_beside_content(gateway: Gateway, worker: Worker) -> None:
     """A turn that said something and called a tool arrives with both."""
     delivery = await deliver(gateway, worker, messages=_turns(_call("call_1"), content="Let me see."))
-    assert delivery.at("messages", 1, "content") == "Let me see."
+    delivery.arrived_as("Let me see.", "messages", 1, "content")
     delivery.unchanged("messages", 1, "tool_calls")
 
 
@@ -96,7 +96,7 @@ async def test_incomplete_tool_call_is_refused(gateway: Gateway, worker: Worker,
 async def test_tool_call_id_arrives(gateway: Gateway, worker: Worker, identity: str) -> None:
     """The id of a tool message arrives whatever its form."""
     delivery = await deliver(gateway, worker, messages=_turns(_call(identity)))
-    assert delivery.at("messages", 2, "tool_call_id") == identity
+    delivery.arrived_as(identity, "messages", 2, "tool_call_id")
 
 
 @clause("chat.messages.tool_call_id.repeat_not_checked")
@@ -115,7 +115,7 @@ REASONING = "First, é…\n\n<think>no</think> 😀 "
 async def test_reasoning_content_arrives(gateway: Gateway, worker: Worker) -> None:
     """Reasoning of an earlier turn arrives character by character, whatever the engine."""
     delivery = await deliver(gateway, worker, messages=[says("x", "assistant", reasoning_content=REASONING), says()])
-    assert delivery.at("messages", 0, "reasoning_content") == REASONING
+    delivery.arrived_as(REASONING, "messages", 0, "reasoning_content")
 
 
 @clause("chat.messages.reasoning.accepted")
@@ -131,7 +131,7 @@ async def test_reasoning_alias_is_accepted(gateway: Gateway, worker: Worker) -> 
 async def test_reasoning_alias_becomes_reasoning_content(gateway: Gateway, worker: Worker) -> None:
     """Reasoning under the alias arrives under the name that it stands for, whatever the engine."""
     delivery = await deliver(gateway, worker, messages=[says("x", "assistant", reasoning=REASONING), says()])
-    assert delivery.at("messages", 0, "reasoning_content") == REASONING
+    delivery.arrived_as(REASONING, "messages", 0, "reasoning_content")
 
 
 @clause("chat.messages.reasoning.alias_not_repeated")
@@ -152,5 +152,5 @@ async def test_both_names_at_once_are_refused(gateway: Gateway, worker: Worker) 
 async def test_reasoning_beside_tool_calls(gateway: Gateway, worker: Worker) -> None:
     """A turn that reasoned and called a tool arrives with both."""
     delivery = await deliver(gateway, worker, messages=_turns(_call("call_1"), reasoning_content=REASONING))
-    assert delivery.at("messages", 1, "reasoning_content") == REASONING
+    delivery.arrived_as(REASONING, "messages", 1, "reasoning_content")
     delivery.unchanged("messages", 1, "tool_calls")

@@ -69,6 +69,28 @@ class Delivery:
         for name in names:
             self.unchanged(name, digits=digits)
 
+    def arrived_as(self, expected: Any, *path: str | int) -> None:
+        """The worker received `expected` at `path`; numbers are compared as :class:`~chat_json.Number`.
+
+        Raises:
+            Disproved: `did not arrive` or `changed on the way`.
+        """
+        lines = differences(expected, self.at(*path), at=_place(path))
+        if lines:
+            raise Disproved("changed on the way", "; ".join(lines))
+
+    def unset(self, *path: str | int, neutral: tuple[Any, ...] = ()) -> None:
+        """The worker received nothing, null or one of the `neutral` values at `path`.
+
+        Raises:
+            Disproved: `added on the way`.
+        """
+        value = _at(self.got, path) if _has(self.got, path) else None
+        if value is not None and not any(type(value) is type(one) and value == one for one in neutral):
+            raise Disproved(
+                "added on the way", f"{_place(path)} should say nothing to the worker, and arrived as {value!r}"
+            )
+
     def at(self, *path: str | int) -> Any:
         """What the worker received at `path`; the check fails if nothing is there."""
         if not _has(self.got, path):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.checks.chat_json import Number
 from conformance.checks.chat_kit import Fields, case, deliver, refused
 from conformance.harness.bodies import literal
 from conformance.harness.marks import clause, engines
@@ -37,14 +38,14 @@ MIGRATED = [
 async def test_max_tokens_is_migrated(gateway: Gateway, worker: Worker, fields: Fields) -> None:
     """The value of max_tokens arrives as max_completion_tokens, whatever the engine."""
     delivery = await deliver(gateway, worker, max_tokens=literal("77"), **fields)
-    assert delivery.at("max_completion_tokens").text == "77"
+    delivery.arrived_as(Number("77"), "max_completion_tokens")
 
 
 @clause("chat.max_tokens.migrated_away")
 async def test_max_tokens_does_not_travel_on(gateway: Gateway, worker: Worker) -> None:
     """Once migrated, the deprecated name is gone from the worker's body."""
     delivery = await deliver(gateway, worker, max_tokens=77)
-    assert delivery.got.get("max_tokens") is None
+    delivery.unset("max_tokens")
 
 
 @clause("chat.max_tokens.never_overrides")
@@ -52,7 +53,7 @@ async def test_max_tokens_does_not_travel_on(gateway: Gateway, worker: Worker) -
 async def test_max_tokens_never_overrides(gateway: Gateway, worker: Worker, old: int, new: int) -> None:
     """With both limits sent, max_completion_tokens arrives as sent, whichever is smaller."""
     delivery = await deliver(gateway, worker, max_tokens=old, max_completion_tokens=new)
-    assert delivery.at("max_completion_tokens").text == str(new)
+    delivery.arrived_as(Number(str(new)), "max_completion_tokens")
 
 
 @clause("chat.max_completion_tokens.own_name")
@@ -60,8 +61,8 @@ async def test_max_tokens_never_overrides(gateway: Gateway, worker: Worker, old:
 async def test_max_completion_tokens_keeps_its_name(gateway: Gateway, worker: Worker) -> None:
     """The limit arrives under the name that the client used, not under the older one."""
     delivery = await deliver(gateway, worker, max_completion_tokens=78)
-    assert delivery.at("max_completion_tokens").text == "78"
-    assert delivery.got.get("max_tokens") is None
+    delivery.arrived_as(Number("78"), "max_completion_tokens")
+    delivery.unset("max_tokens")
 
 
 @clause("chat.max_completion_tokens.not_invented")
@@ -69,7 +70,8 @@ async def test_max_completion_tokens_keeps_its_name(gateway: Gateway, worker: Wo
 async def test_no_limit_is_invented(gateway: Gateway, worker: Worker) -> None:
     """Without a limit from the client, the worker receives none."""
     delivery = await deliver(gateway, worker)
-    assert [name for name in ("max_tokens", "max_completion_tokens") if delivery.got.get(name) is not None] == []
+    for name in ("max_tokens", "max_completion_tokens"):
+        delivery.unset(name)
 
 
 ACCEPTED = [

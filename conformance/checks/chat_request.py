@@ -80,7 +80,7 @@ async def test_unicode_escapes_mean_their_characters(gateway: Gateway, worker: W
 async def test_canonical_model_name_reaches_the_worker(gateway: Gateway, worker: Worker, *, stream: bool) -> None:
     """A canonical model name is sent on as it is."""
     delivery = await deliver(gateway, worker, stream=stream)
-    assert delivery.at("model") == worker.model
+    delivery.arrived_as(worker.model, "model")
 
 
 @clause("chat.model.selects_worker")
@@ -103,7 +103,7 @@ async def test_alias_is_resolved(gateway: Gateway, worker: Worker, fields: Field
     """A request under an alias is accepted, and its worker reads the canonical name."""
     assert gateway.alias
     delivery = await deliver(gateway, worker, model=gateway.alias, **fields)
-    assert delivery.at("model") == gateway.alias_of
+    delivery.arrived_as(gateway.alias_of, "model")
 
 
 @clause("chat.model.alias_rest_untouched")
@@ -145,14 +145,14 @@ async def test_all_choices_come_back(gateway: Gateway, worker: Worker) -> None:
 @clause("chat.stop.string_stays_string")
 async def test_stop_string_stays_a_string(gateway: Gateway, worker: Worker) -> None:
     """A single stop string arrives as a string."""
-    assert (await deliver(gateway, worker, stop="END")).at("stop") == "END"
+    (await deliver(gateway, worker, stop="END")).arrived_as("END", "stop")
 
 
 @clause("chat.stop.sequences_kept")
 @pytest.mark.parametrize("stop", [["b", "a", "d", "c"], ["\n\n", "é", '"', "\\"], ["same", "same"]])
 async def test_stop_sequences_arrive(gateway: Gateway, worker: Worker, stop: list[str]) -> None:
     """Stop sequences arrive unchanged, in order, none left out as a double."""
-    assert (await deliver(gateway, worker, stop=stop)).at("stop") == stop
+    (await deliver(gateway, worker, stop=stop)).arrived_as(stop, "stop")
 
 
 @clause("chat.logit_bias.pairs_kept")
@@ -167,7 +167,7 @@ async def test_logit_bias_arrives(gateway: Gateway, worker: Worker) -> None:
 @pytest.mark.parametrize("user", ["user-1", " padded ", "Ünï/…?&=%20", 'quote"back\\slash', "x" * 600])
 async def test_user_arrives(gateway: Gateway, worker: Worker, user: str) -> None:
     """The end-user identifier arrives character by character."""
-    assert (await deliver(gateway, worker, user=user)).at("user") == user
+    (await deliver(gateway, worker, user=user)).arrived_as(user, "user")
 
 
 @clause("chat.request.integers_stay_integers")

@@ -35,7 +35,7 @@ STRINGS = [
 @engines("sglang", "vllm", "tokenspeed")
 async def test_effort_string_arrives(gateway: Gateway, worker: Worker, effort: str) -> None:
     """A string arrives as that string, whatever the engine."""
-    assert (await deliver(gateway, worker, reasoning_effort=effort)).at("reasoning_effort") == effort
+    (await deliver(gateway, worker, reasoning_effort=effort)).arrived_as(effort, "reasoning_effort")
 
 
 NUMBERS = [
@@ -55,7 +55,7 @@ NUMBERS = [
 async def test_effort_number_becomes_a_string(gateway: Gateway, worker: Worker, number: str, fields: Fields) -> None:
     """A number arrives as the string of its decimal digits, whatever the engine."""
     delivery = await deliver(gateway, worker, reasoning_effort=literal(number), **fields)
-    assert delivery.at("reasoning_effort") == number
+    delivery.arrived_as(number, "reasoning_effort")
 
 
 SPELLED = [
@@ -147,4 +147,4 @@ DERIVED = [
 @engines("sglang", "vllm", "tokenspeed")
 async def test_one_field_makes_no_other(gateway: Gateway, worker: Worker, fields: Fields, other: str) -> None:
     """What the client did not send does not appear because of what it did send."""
-    assert (await deliver(gateway, worker, **fields)).got.get(other) is None
+    (await deliver(gateway, worker, **fields)).unset(other)
