@@ -117,6 +117,13 @@ class Worker:
         exchange.note_in(self._journal, entry)
         if _LOG.isEnabledFor(logging.DEBUG):
             _LOG.debug("%s: %s %s %s", self.name, request.method, request.target, marker or "")
+        try:
+            self._answer(exchange, answer, marker or "")
+        except Exception:  # noqa: BLE001 - whatever a request made fail, the next one must be served
+            self._fail(exchange)
+
+    def _answer(self, exchange: Exchange, answer: Reply | Wire | None, marker: str) -> None:
+        request = exchange.request
         if answer is None and self.overrides:  # no script: what a test put on this path, or else the engine
             answer = self.overrides.get(request.path)
         if answer is None:
@@ -125,9 +132,14 @@ class Worker:
                 return
             self._send(exchange, self.dialect.answer(request), marker, scripted=False)
         elif isinstance(answer, Wire):
-            exchange.run(Player(exchange, self._book, marker or "").play(answer))
+            exchange.run(Player(exchange, self._book, marker).play(answer))
         else:
             self._send(exchange, self.dialect.answer_scripted(request, answer), marker, scripted=True)
+
+    def _fail(self, exchange: Exchange) -> None:
+        """Answer 500 for a bug of ours, as an engine would, and say so where it is seen."""
+        _LOG.exception("%s: answering %s %s failed", self.name, exchange.request.method, exchange.request.target)
+        exchange.respond(Response(500, b"Internal Server Error", "text/plain; charset=utf-8"), "failed")
 
     def incomplete(self, request: Request, connection: int, outcome: str) -> None:
         """Journal a request that never became complete."""
@@ -148,13 +160,13 @@ class Worker:
         await asyncio.sleep(_HANG_BOUND_S)
         exchange.hang_up("stalled")
 
-    def _send(self, exchange: Exchange, answered: Answered, marker: str | None, *, scripted: bool) -> None:
+    def _send(self, exchange: Exchange, answered: Answered, marker: str, *, scripted: bool) -> None:
         if isinstance(answered, Response):
             exchange.respond(answered)
         elif isinstance(answered, Delayed):
             exchange.run(self._later(exchange, answered))
         else:
-            self._generate(exchange, answered, marker or "", scripted=scripted)
+            self._generate(exchange, answered, marker, scripted=scripted)
 
     @staticmethod
     async def _later(exchange: Exchange, answered: Delayed) -> None:

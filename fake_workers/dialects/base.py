@@ -37,6 +37,7 @@ def data_event(value: Any) -> bytes:
     return b"data: " + dumps(value) + b"\n\n"
 
 
+_MOST_DIMENSIONS = 16384
 DONE = b"data: [DONE]\n\n"
 
 
@@ -249,7 +250,7 @@ class Dialect:
     def embed(self, body: dict[str, Any]) -> Response:
         """Answer an acceptable embeddings request in engine mode."""
         inputs, counts = calls.read_prompts(body.get("input"))
-        size = calls.whole_number(body.get("dimensions")) or self.spec.dimensions
+        size = min(max(calls.whole_number(body.get("dimensions")) or self.spec.dimensions, 1), _MOST_DIMENSIONS)
         vectors = [fake_model.embedding_of(text, size, self.spec.seed) for text in inputs]
         return self.embeddings_whole(body, vectors, sum(counts))
 

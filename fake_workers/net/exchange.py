@@ -111,7 +111,7 @@ class Exchange:
         """Wait until the transport takes more (back-pressure)."""
         await self._connection.writable()
 
-    def respond(self, response: Response) -> None:
+    def respond(self, response: Response, outcome: str = "answered") -> None:
         """Send a whole answer and finish."""
         request = self.request
         self.send(
@@ -121,7 +121,7 @@ class Exchange:
                 with_body=request.method != "HEAD",
             )
         )
-        self.finish()
+        self.finish(outcome)
 
     def finish(self, outcome: str = "answered", *, keep_alive: bool = True) -> None:
         """Note that the answer is complete; the connection goes on to the next request if it may."""
