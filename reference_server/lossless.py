@@ -214,15 +214,19 @@ class Rewriter:
         """Give a member another key."""
         self._edits.append((member.key_start, member.key_end, json.dumps(key)))
 
-    def remove(self, siblings: Sequence[Member], member: Member) -> None:
-        """Take a member out of its object, with one of the commas beside it; at most one in an object."""
-        index = siblings.index(member)
-        if index > 0:
-            self._edits.append((siblings[index - 1].value_end, member.value_end, ""))
-        elif len(siblings) > 1:
-            self._edits.append((member.key_start, siblings[1].key_start, ""))
-        else:
-            self._edits.append((member.key_start, member.value_end, ""))
+    def remove(self, siblings: Sequence[Member], key: str) -> None:
+        """Take every member with this key out of an object, whose members are `siblings`, commas included."""
+        kept = [member for member in siblings if member.key != key]
+        if not kept:
+            self._edits.append((siblings[0].key_start, siblings[-1].value_end, ""))
+            return
+        for index, member in enumerate(siblings):
+            if member.key != key:
+                continue
+            if member.key_start > kept[0].key_start:  # with the comma before it
+                self._edits.append((siblings[index - 1].value_end, member.value_end, ""))
+            else:  # with the comma behind it
+                self._edits.append((member.key_start, siblings[index + 1].key_start, ""))
 
     def render(self) -> bytes:
         """The document with all edits applied."""

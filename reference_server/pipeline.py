@@ -36,7 +36,7 @@ async def serve(this: Call, endpoint: Endpoint, state: ServerState) -> Answer:
     request = await parse(this, endpoint)
     profile = choose_profile(request.model)
     validate(request, profile)
-    outgoing = choose(this, request, state.settings)
+    outgoing = choose(this, request, profile, state.settings)
     response = await dispatch(this, outgoing, state.workers)
     return await relay(this, request, response, state.settings)
 

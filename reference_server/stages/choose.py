@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from reference_server.call import Call
     from reference_server.settings import Settings
     from reference_server.stages.parse import ParsedRequest
+    from reference_server.stages.profile import Profile
     from reference_server.state import Workers
     from reference_server.workers.response import UpstreamResponse
 
 
-def choose(this: Call, request: ParsedRequest, settings: Settings) -> UpstreamRequest:
+def choose(this: Call, request: ParsedRequest, profile: Profile, settings: Settings) -> UpstreamRequest:
     """The request as it will leave: canonical model, forwarded headers, composed body."""
     model = settings.canonical_model(request.model)
     return UpstreamRequest(
         method="POST",
         path=request.endpoint.path,
         headers=header_rules.to_worker(this.headers, this.request_id),
-        body=compose.compose(request, model),
+        body=compose.compose(request, profile, model),
         model=model,
         # A stream is handed over as soon as its head is here; anything else is read whole first, so that a worker
         # that breaks off in the middle of it can still be replaced by another.

@@ -1,9 +1,10 @@
-"""Stage *compose*: the request as the worker will see it, the client's own bytes but for four rewrites.
+"""Stage *compose*: the request as the worker will see it, the client's own bytes but for a few rewrites.
 
 - an alias becomes the model it stands for;
 - `max_tokens` becomes `max_completion_tokens` where the latter is unset (chat);
 - `reasoning` on an assistant message becomes `reasoning_content` (chat);
-- a number in `reasoning_effort` becomes its decimal string (chat).
+- a number in `reasoning_effort` becomes its decimal string (chat);
+- fields of messages that belong to another vendor's profile are dropped (chat).
 
 Nothing is added: what the client left out stays out, defaults included.
 """
@@ -11,8 +12,9 @@ Nothing is added: what the client left out stays out, defaults included.
 from __future__ import annotations
 
 import json
+import logging
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reference_server import lossless
 from reference_server.endpoints import CHAT
@@ -21,11 +23,15 @@ from reference_server.lossless import Rewriter
 if TYPE_CHECKING:
     from reference_server.lossless import Member
     from reference_server.stages.parse import ParsedRequest
+    from reference_server.stages.profile import Profile
+
+LOG = logging.getLogger("reference_server")
+Message = dict[str, Any]
 
 
-def compose(request: ParsedRequest, canonical_model: str) -> bytes:
+def compose(request: ParsedRequest, profile: Profile, canonical_model: str) -> bytes:
     """The body for the worker."""
-    if not _needs_rewriting(request, canonical_model):
+    if not _needs_rewriting(request, profile, canonical_model):
         return request.document.raw
     rewriter = Rewriter(request.document)
     members = rewriter.top()
@@ -35,11 +41,11 @@ def compose(request: ParsedRequest, canonical_model: str) -> bytes:
     if request.endpoint is CHAT:
         _migrate_max_tokens(rewriter, request, members, by_key)
         _write_effort_as_text(rewriter, request, by_key)
-        _rename_reasoning(rewriter, request, by_key["messages"])
+        _rewrite_messages(rewriter, request, profile, by_key["messages"])
     return rewriter.render()
 
 
-def _needs_rewriting(request: ParsedRequest, canonical_model: str) -> bool:
+def _needs_rewriting(request: ParsedRequest, profile: Profile, canonical_model: str) -> bool:
     if canonical_model != request.model:
         return True
     if request.endpoint is not CHAT:
@@ -49,7 +55,7 @@ def _needs_rewriting(request: ParsedRequest, canonical_model: str) -> bool:
     return (
         _migrates(request)
         or isinstance(effort, (int, float))
-        or any(_has_alias_of_reasoning(message) for message in body["messages"])
+        or any(_needs_rewriting_itself(message, profile) for message in body["messages"])
     )
 
 
@@ -57,7 +63,11 @@ def _migrates(request: ParsedRequest) -> bool:
     return request.body.get("max_tokens") is not None and request.body.get("max_completion_tokens") is None
 
 
-def _has_alias_of_reasoning(message: dict[str, object]) -> bool:
+def _needs_rewriting_itself(message: Message, profile: Profile) -> bool:
+    return _has_alias_of_reasoning(message) or not profile.foreign_message_fields.isdisjoint(message)
+
+
+def _has_alias_of_reasoning(message: Message) -> bool:
     return message["role"] == "assistant" and "reasoning" in message
 
 
@@ -69,7 +79,7 @@ def _migrate_max_tokens(
     rewriter.rename(by_key["max_tokens"], "max_completion_tokens")
     unset = by_key.get("max_completion_tokens")
     if unset is not None:  # an explicit null; left in place it would be the same key twice
-        rewriter.remove(members, unset)
+        rewriter.remove(members, unset.key)
 
 
 def _write_effort_as_text(rewriter: Rewriter, request: ParsedRequest, by_key: dict[str, Member]) -> None:
@@ -87,12 +97,25 @@ def decimal_string(number: str) -> str:
     return format(Decimal(shortest), "f") if "e" in shortest else shortest
 
 
-def _rename_reasoning(rewriter: Rewriter, request: ParsedRequest, messages: Member) -> None:
-    if not any(_has_alias_of_reasoning(message) for message in request.body["messages"]):
+def _rewrite_messages(rewriter: Rewriter, request: ParsedRequest, profile: Profile, messages: Member) -> None:
+    body_messages: list[Message] = request.body["messages"]
+    if not any(_needs_rewriting_itself(message, profile) for message in body_messages):
         return
-    starts = lossless.items(rewriter.text, messages.value_start)
-    for start, message in zip(starts, request.body["messages"], strict=True):
+    for start, message in zip(lossless.items(rewriter.text, messages.value_start), body_messages, strict=True):
+        if not _needs_rewriting_itself(message, profile):
+            continue
+        members = list(lossless.members(rewriter.text, start))
         if _has_alias_of_reasoning(message):
-            for member in lossless.members(rewriter.text, start):
+            for member in members:
                 if member.key == "reasoning":
                     rewriter.rename(member, "reasoning_content")
+        for field in sorted(profile.foreign_message_fields & message.keys()):
+            rewriter.remove(members, field)
+    _warn_of_dropped_fields(body_messages, profile)
+
+
+def _warn_of_dropped_fields(messages: list[Message], profile: Profile) -> None:
+    """One warning a request, however many fields were dropped."""
+    dropped = {field for message in messages for field in profile.foreign_message_fields & message.keys()}
+    if dropped:
+        LOG.warning("dropped fields of messages that belong to another profile: %s", ", ".join(sorted(dropped)))

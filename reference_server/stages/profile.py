@@ -11,10 +11,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The rules of one family of models. `allows_root_messages`: the role `root` is this vendor's own."""
+    """The rules of one family of models.
+
+    Attributes:
+        name: The family.
+        allows_root_messages: The role `root` is this vendor's own.
+        foreign_message_fields: Fields of messages that another vendor's profile knows; they are dropped before
+            dispatch, which for these wins over forwarding what is not modelled.
+    """
 
     name: str
     allows_root_messages: bool = False
+    foreign_message_fields: frozenset[str] = frozenset({"tools"})
 
 
 BASELINE = Profile("baseline")

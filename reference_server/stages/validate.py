@@ -59,14 +59,17 @@ def _stream_options(body: Body) -> str | None:
     return None
 
 
-def _min_tokens(body: Body) -> str | None:
-    limit = body.get("max_completion_tokens")
-    if limit is None:
-        limit = body.get("max_tokens")  # it becomes max_completion_tokens; Completions has only this one
-    least = body.get("min_tokens")
-    if limit is not None and least is not None and least > limit:
-        return "min_tokens must not exceed max_completion_tokens (or max_tokens)"
-    return None
+def _min_tokens(*limits: str) -> Rule:
+    """`min_tokens` must not exceed the first of these fields that is set."""
+
+    def rule(body: Body) -> str | None:
+        limit = next((body[name] for name in limits if body.get(name) is not None), None)
+        least = body.get("min_tokens")
+        if limit is not None and least is not None and least > limit:
+            return f"min_tokens must not exceed {' or '.join(limits)}"
+        return None
+
+    return rule
 
 
 def _json_format_and_constraint(body: Body) -> str | None:
@@ -133,7 +136,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     CHAT.name: (
         _top_logprobs,
         _stream_options,
-        _min_tokens,
+        _min_tokens("max_completion_tokens", "max_tokens"),
         _json_format_and_constraint,
         _one_of("regex", "ebnf"),
         _tool_choice,
@@ -141,7 +144,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     ),
     COMPLETIONS.name: (
         _stream_options,
-        _min_tokens,
+        _min_tokens("max_tokens"),
         _one_of("regex", "ebnf", "json_schema"),
         _best_of_exceeds_n,
         _best_of_without_stream,

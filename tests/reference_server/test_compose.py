@@ -1,4 +1,4 @@
-"""The body for the worker: the client's own bytes but for four rewrites."""
+"""The body for the worker: the client's own bytes but for a few rewrites."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from reference_server.endpoints import CHAT, COMPLETIONS
 from reference_server.stages.compose import compose, decimal_string
 from reference_server.stages.parse import parse_body
+from reference_server.stages.profile import BASELINE
 
 USER = '"messages":[{"role":"user","content":"hi"}]'
 
 
 def composed(text: str, model: str = "m") -> str:
     """What the worker of a chat request gets."""
-    return compose(parse_body(text.encode(), CHAT), model).decode()
+    return compose(parse_body(text.encode(), CHAT), BASELINE, model).decode()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_an_explicit_null_is_unset_and_leaves_no_second_key(text: str) -> None:
 def test_completions_keep_max_tokens() -> None:
     """The migration is Chat's own; Completions knows only the old name."""
     raw = b'{"model":"m","prompt":"x","max_tokens":5}'
-    assert compose(parse_body(raw, COMPLETIONS), "m") == raw
+    assert compose(parse_body(raw, COMPLETIONS), BASELINE, "m") == raw
 
 
 def test_reasoning_becomes_reasoning_content() -> None:
@@ -104,8 +105,21 @@ def test_a_decimal_string_means_the_same_number(number: float) -> None:
     assert float(text) == number
 
 
+def test_message_fields_of_another_profile_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    """`tools` on messages go, whatever their shape and however often; the request's own stay; one warning is logged."""
+    text = (
+        '{"model":"m","tools":null,"messages":[{"role":"system","tools":[1.0]},{"tools":1,"tools":2,"role":"user",'
+        '"content":"x" , "zz":1.0},{"role":"assistant","tools":[],"reasoning":"r"}]}'
+    )
+    assert composed(text) == (
+        '{"model":"m","tools":null,"messages":[{"role":"system"},{"role":"user",'
+        '"content":"x" , "zz":1.0},{"role":"assistant","reasoning_content":"r"}]}'
+    )
+    assert len(caplog.records) == 1
+
+
 def test_all_rewrites_together() -> None:
-    """Four edits in one body do not get in each other's way."""
+    """Several edits in one body do not get in each other's way."""
     text = (
         '{"messages":[{"role":"assistant","reasoning":"r"}],"reasoning_effort":2,"max_completion_tokens":null,'
         '"model":"al","max_tokens":5,"top_p":0.950}'

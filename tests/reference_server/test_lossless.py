@@ -99,13 +99,15 @@ def test_members_and_items_are_found_where_they_stand() -> None:
         (b'{"a":1, "b":2 ,"c":3}', "b", b'{"a":1 ,"c":3}'),
         (b'{"a":1,"b":2,"c":3 }', "c", b'{"a":1,"b":2 }'),
         (b'{ "a":1 }', "a", b"{  }"),
+        (b'{"a":1,"a":2,"b":3,"a":4, "c":5,"a":6}', "a", b'{"b":3, "c":5}'),
+        (b'{"a":1,"a":2}', "a", b"{}"),
     ],
 )
-def test_a_member_is_removed_with_one_comma(raw: bytes, key: str, left: bytes) -> None:
-    """The first, a middle, the last and the only member can be taken out, and JSON is left."""
+def test_members_are_removed_with_their_commas(raw: bytes, key: str, left: bytes) -> None:
+    """The first, a middle, the last, the only and a repeated member can be taken out, and JSON is left."""
     rewriter = Rewriter(read(raw))
     siblings = rewriter.top()
-    rewriter.remove(siblings, next(member for member in siblings if member.key == key))
+    rewriter.remove(siblings, key)
     assert rewriter.render() == left
     json.loads(left)
 

@@ -126,7 +126,7 @@ ACCEPTED = [
     (CHAT, {"response_format": SCHEMA_FORMAT}), (CHAT, {"regex": "a", "response_format": {"type": "text"}}),
     (CHAT, {"json_schema": "x", "regex": "a"}), (CHAT, {"top_logprobs": 2, "logprobs": True}),
     (COMPLETIONS, {"prompt": "", "max_tokens": 0, "best_of": 1}), (COMPLETIONS, {"best_of": 3, "n": 2}),
-    (COMPLETIONS, {"logit_bias": "whatever", "min_tokens": 2}),
+    (COMPLETIONS, {"logit_bias": "whatever", "min_tokens": 2, "max_completion_tokens": 1}),
     (EMBEDDINGS, {"input": [[1], [2]], "zz": 1}),
 ]  # fmt: skip
 
