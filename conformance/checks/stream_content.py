@@ -70,6 +70,13 @@ async def test_finish_reasons(gateway: Gateway, worker: Worker, reason: str) -> 
     assert await relayed_chunks(gateway, worker, *chunks) == chunks
 
 
+@clause("chat.stream.alias.model")
+async def test_model_name_of_the_chunks(gateway: Gateway, worker: Worker) -> None:
+    """A streaming request by alias gets the model name that the worker put into its chunks."""
+    chunks = [chunk("x", model="the-name-the-worker-uses"), chunk(finish="stop", model="the-name-the-worker-uses")]
+    assert await relayed_chunks(gateway, worker, *chunks, model=gateway.alias) == chunks
+
+
 @clause("chat.stream.n.interleaved")
 async def test_choices_take_turns(gateway: Gateway, worker: Worker) -> None:
     """Chunks of three choices that end at different times arrive in the order in which they were sent."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from conformance.checks.stream_support import (
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from conformance.harness import Gateway, Noise, Worker
 
 ONE = wire.event(chunk("one"))
+MANY = 20
 
 
 @clause("chat.stream.disconnect.mid_stream")
@@ -67,6 +70,36 @@ async def test_leaving_before_any_answer(gateway: Gateway, worker: Worker, noise
         left_at = live.abort()
         entry = await script.peer_left()
     assert felt_after_s(entry, left_at) <= noise.allow(DISCONNECT_BOUND_S)
+
+
+@clause("chat.stream.disconnect.many")
+async def test_many_leave_at_once(gateway: Gateway, worker: Worker, noise: Noise) -> None:
+    """Twenty readers of silent streams leave together, and the worker is rid of all twenty within a second."""
+    scripts = [worker.script(broken_stream(ONE, Hold(name="silent"))) for _ in range(MANY)]
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(gateway.open_chat(script, stream=True)) for script in scripts]
+        for live in streams:
+            await live.event()
+        left_at = [live.abort() for live in streams][-1]
+        entries = [await script.peer_left() for script in scripts]
+    assert max(felt_after_s(entry, left_at) for entry in entries) <= noise.allow(1.0)
+
+
+@clause("chat.stream.end.staying_clients")
+async def test_staying_clients_are_left_alone(gateway: Gateway, worker: Worker) -> None:
+    """Twenty streams, all silent at once, are all carried to their end, and none was broken off at the worker."""
+    scripts = [
+        worker.script(wire.sse(chunk("one"), chunk("two", finish="stop"), hold_before={1: "two"})) for _ in range(MANY)
+    ]
+    chats = [asyncio.create_task(gateway.chat(script, stream=True)) for script in scripts]
+    for script in scripts:
+        assert await script.reached("two", within_s=10.0)
+    await asyncio.sleep(0.5)  # a silence as short as this must not count as leaving
+    for script in scripts:
+        await script.release("two")
+    for script, chat in zip(scripts, await asyncio.gather(*chats), strict=True):
+        assert chat.ended_with_done, chat.brief()
+        assert (await script.only()).peer_closed_at is None
 
 
 @clause("chat.stream.disconnect.others_live")
