@@ -32,12 +32,6 @@ async def test_shared_key_opens_streams(gateway: Gateway, worker: Worker) -> Non
     assert answer.ended_with_done
 
 
-@clause("auth.shared.models_served")
-async def test_shared_key_does_not_hurt_list_models(gateway: Gateway) -> None:
-    """List Models answers a caller who sends the shared key."""
-    expect_status(await gateway.get("/v1/models", key=gateway.keys["shared"]), 200)
-
-
 @per_route("auth.missing.{}_refused")
 async def test_no_key_no_inference(gateway: Gateway, worker: Worker, path: str) -> None:
     """The request that is served with the key is refused with 401 without it, and no worker hears of it."""

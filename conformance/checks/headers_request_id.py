@@ -103,17 +103,17 @@ MALFORMED = {
     "control_replaced": ["a\tb"],
     "not_ascii_replaced": ["café-17", "\udce9\udcff"],
 }
-EVERY_MALFORMED = [value for values in MALFORMED.values() for value in values]
+EVERY_MALFORMED = [
+    (f"{name}-{number}", value) for name, values in MALFORMED.items() for number, value in enumerate(values)
+]
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param(value, marks=clause_mark(f"request_id.malformed.{name}"))
-        for name, values in MALFORMED.items()
-        for value in values
+        pytest.param(value, id=case, marks=clause_mark(f"request_id.malformed.{case.partition('-')[0]}"))
+        for case, value in EVERY_MALFORMED
     ],
-    ids=lambda value: f"{len(value)}-{ascii(value)[1:9]}",
 )
 async def test_malformed_id_is_replaced(gateway: Gateway, worker: Worker, value: str) -> None:
     """A malformed id does not come back: the answer names a generated, printable one."""
@@ -142,7 +142,7 @@ async def test_worker_gets_the_replacement(gateway: Gateway, worker: Worker, val
     assert entry.header_all("x-request-id") == [named]
 
 
-@pytest.mark.parametrize("value", EVERY_MALFORMED, ids=lambda value: f"{len(value)}-{ascii(value)[1:9]}")
+@pytest.mark.parametrize("value", [pytest.param(value, id=case) for case, value in EVERY_MALFORMED])
 @clause("request_id.malformed.never_refused")
 async def test_malformed_id_is_no_reason_to_refuse(gateway: Gateway, worker: Worker, value: str) -> None:
     """The request is served as if it had brought no id."""
