@@ -207,6 +207,7 @@ class Journal:
         """Return the first entry of the marker for which ``holds`` is true, or None when time is up."""
 
         def find() -> Entry | None:
+            """Return the entry looked for, if it is there by now."""
             of_marker: Iterable[Entry] = self._by_marker.get(marker, ())
             return next((entry for entry in of_marker if holds(entry)), None)
 

@@ -217,6 +217,7 @@ def test_several_event_loops() -> None:
     """One client can be used from one event loop after another."""
 
     async def start() -> Fleet:
+        """Start a fleet in the running loop."""
         fleet = Fleet([WorkerSpec(model="m")])
         await fleet.start()
         return fleet
@@ -226,9 +227,11 @@ def test_several_event_loops() -> None:
     control = Control(fleet.control_url)
 
     async def use() -> str:
+        """Call the control port from the running loop."""
         return str((await control.describe())["control"])
 
     async def serve_while(work: Any) -> str:
+        """Serve while another loop, in a thread, does the work."""
         return await asyncio.to_thread(asyncio.run, work)
 
     try:

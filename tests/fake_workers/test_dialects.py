@@ -259,6 +259,7 @@ async def test_information(fleet: Fleet) -> None:
     async with httpx.AsyncClient() as http:
 
         async def status(engine: str, path: str) -> int:
+            """Return the status of a path on an engine."""
             return (await http.get(fleet.urls[ENGINES[engine]] + path)).status_code
 
         table = {

@@ -209,6 +209,7 @@ async def test_a_bug_in_a_dialect_is_an_answer(fleet: Fleet, raw: Any, caplog: p
     """A dialect that fails gives 500 and is logged and journalled as failed; the worker goes on."""
 
     def broken(request: Request) -> Response:
+        """Fail."""
         raise RuntimeError(request.target)
 
     fleet.workers["w0"].dialect.route("GET", "/broken", broken)
