@@ -67,10 +67,14 @@ def gateway(*arguments: str) -> Iterator[Gateway]:
 
 
 class Worker:
-    """A worker of one model. Chat is one event after the other, `drip_s` apart, for ever; without it a single one."""
+    """A worker of one model. Chat is one event after the other, `drip_s` apart, for ever; without it a single one.
 
-    def __init__(self, drip_s: float | None = None) -> None:
+    With `dies` it hangs up after the single event, without the end of the body.
+    """
+
+    def __init__(self, drip_s: float | None = None, *, dies: bool = False) -> None:
         self._drip_s = drip_s
+        self._dies = dies
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._stopped = threading.Event()
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
@@ -104,7 +108,7 @@ class Worker:
     def _stream(self, connection: socket.socket) -> None:
         connection.sendall(_answer(b"text/event-stream", b"Transfer-Encoding: chunked"))
         if self._drip_s is None:
-            connection.sendall(EVENT + b"0\r\n\r\n")
+            connection.sendall(EVENT if self._dies else EVENT + b"0\r\n\r\n")
             return
         threading.Thread(target=self._watch, args=(connection.dup(),), daemon=True).start()
         while not self._stopped.wait(self._drip_s):
@@ -279,6 +283,20 @@ def _status_of(address: tuple[str, int], raw: bytes) -> int | None:
         except OSError:
             return None
     return int(first.split(b" ", 2)[1]) if first.startswith(b"HTTP/1.1 ") else None
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_a_broken_stream_looks_broken(http2: bool) -> None:
+    """When the worker dies, the client gets what came and then an error of its HTTP library, over HTTP/1.1 and HTTP/2."""
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+    with Worker(dies=True) as worker, gateway("--worker-urls", worker.url) as running:
+        client = httpx.Client(http1=not http2, http2=http2, timeout=SOON_S)
+        with client, client.stream("POST", running.url + CHAT, json=body) as answer:
+            chunks = answer.iter_raw()
+            assert next(chunks) == b"data: 1\n\n"
+            with pytest.raises(httpx.RemoteProtocolError):
+                next(chunks)
+        assert httpx.get(running.url + "/health").text == "OK"
 
 
 def test_a_client_that_leaves_is_felt_by_the_worker() -> None:

@@ -1,0 +1,48 @@
+"""HTTP/2 responses that break off are reset. Hypercorn leaves such a stream open, and its client waiting for ever.
+
+Over HTTP/1.1 a body without its end closes the connection, which tells the client enough. An HTTP/2 connection goes on,
+so the stream itself must be ended, and not as if it were complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import h2.exceptions
+import hypercorn.protocol
+from h2.errors import ErrorCodes
+from hypercorn.protocol.events import StreamClosed
+from hypercorn.protocol.h2 import H2Protocol
+
+if TYPE_CHECKING:
+    from hypercorn.protocol.events import Event
+
+
+class ResettingH2Protocol(H2Protocol):
+    """Hypercorn's protocol, which sends RST_STREAM for a response that ends without its end."""
+
+    async def stream_send(self, event: Event) -> None:
+        """Send what an application has to say on one stream."""
+        if isinstance(event, StreamClosed):
+            await self._reset_if_unfinished(event.stream_id)
+        await super().stream_send(event)
+
+    async def _reset_if_unfinished(self, stream_id: int) -> None:
+        buffer = self.stream_buffers.get(stream_id)
+        if self.closed or buffer is None or buffer._complete:
+            return
+        if buffer.buffer:
+            await buffer.drain()  # what came before the break still belongs to the client
+        with contextlib.suppress(h2.exceptions.ProtocolError):  # the client was faster
+            self.connection.reset_stream(stream_id, ErrorCodes.INTERNAL_ERROR)
+            await self._flush()
+        # The sending task finds the buffer complete and the stream closed, and forgets both.
+        await buffer.close()
+        self.priority.unblock(stream_id)
+        await self.has_data.set()
+
+
+def install() -> None:
+    """Let Hypercorn use this protocol; it has no setting for that."""
+    hypercorn.protocol.H2Protocol = ResettingH2Protocol  # type: ignore[attr-defined]
