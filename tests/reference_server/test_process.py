@@ -287,7 +287,7 @@ def _status_of(address: tuple[str, int], raw: bytes) -> int | None:
 
 @pytest.mark.parametrize("http2", [False, True])
 def test_a_broken_stream_looks_broken(http2: bool) -> None:
-    """When the worker dies, the client gets what came and then an error of its HTTP library, over HTTP/1.1 and HTTP/2."""
+    """When the worker dies, the client gets what came and then an error, over HTTP/1.1 and HTTP/2."""
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
     with Worker(dies=True) as worker, gateway("--worker-urls", worker.url) as running:
         client = httpx.Client(http1=not http2, http2=http2, timeout=SOON_S)
