@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from fake_workers.engine import model as fake_model
@@ -16,11 +16,8 @@ EOS_TOKEN_ID = 7  # the id a natural stop matched
 
 
 def tool_id(call: ToolCall) -> str:
-    """Return a tool call's id: ``call_`` and 24 hex digits unless the script gave one."""
-    if call.id is None:
-        return f"call_{hashlib.sha256((call.name + call.arguments).encode()).hexdigest()[:24]}"
-    is_seed = len(call.id) == 24 and all(digit in "0123456789abcdef" for digit in call.id)  # noqa: PLR2004 - see model.py
-    return f"call_{call.id}" if is_seed else call.id
+    """Return a tool call's id: the script's, or ``call_`` and 24 hex digits."""
+    return f"call_{uuid.uuid4().hex[:24]}" if call.id is None else call.id
 
 
 def matched_stop(choice: Choice, *, stream: bool) -> Any:

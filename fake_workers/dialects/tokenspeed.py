@@ -144,11 +144,7 @@ class TokenSpeed(Dialect):
 
     @staticmethod
     def _tool_id(call: ToolCall) -> str:
-        return (
-            call.id
-            if call.id is not None and call.id.startswith("call_")
-            else f"call_{call.id or uuid.uuid4().hex[:24]}"
-        )
+        return f"call_{uuid.uuid4().hex[:24]}" if call.id is None else call.id
 
     def _message(self, choice: Choice) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from fake_workers.engine import model as fake_model
@@ -21,11 +22,8 @@ def fingerprint(model: str, version: str) -> str:
 
 
 def tool_id(call: ToolCall) -> str:
-    """Return a tool call's id, vLLM's own form unless the script gave one."""
-    if call.id is None:
-        return f"chatcmpl-tool-{hashlib.sha256((call.name + call.arguments).encode()).hexdigest()[:16]}"
-    is_seed = len(call.id) == 24 and all(digit in "0123456789abcdef" for digit in call.id)  # noqa: PLR2004 - see model.py
-    return f"chatcmpl-tool-{call.id[:16]}" if is_seed else call.id
+    """Return a tool call's id: the script's, or one of vLLM's own form."""
+    return f"chatcmpl-tool-{uuid.uuid4().hex[:16]}" if call.id is None else call.id
 
 
 def usage(outcome: Outcome, *, with_nulls: bool, reasoning_parser: bool) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def _sample(call: Call, dice: _Dice, index: int) -> Choice:
         choice.reasoning = _words(dice, _REASONING_SHORTEST + dice.roll(_REASONING_SPREAD))
     tool = _tool_to_call(call)
     if tool is not None:
-        choice.tool_calls = [_tool_call(tool, dice)]
+        choice.tool_calls = [_tool_call(tool)]
         choice.finish_reason = "tool_calls"
         return choice
     if call.schema is not None:
@@ -139,10 +139,9 @@ def _answers_a_tool(body: dict[str, Any]) -> bool:
     return isinstance(last, dict) and last.get("role") == "tool"
 
 
-def _tool_call(function: dict[str, Any], dice: _Dice) -> ToolCall:
+def _tool_call(function: dict[str, Any]) -> ToolCall:
     arguments = json.dumps(minimal_instance(function.get("parameters") or {"type": "object"}))
-    call_id = "".join(f"{dice.roll(16):x}" for _ in range(24))
-    return ToolCall(name=str(function.get("name", "")), arguments=arguments, id=call_id)
+    return ToolCall(name=str(function.get("name", "")), arguments=arguments)
 
 
 def logprob_of(text: str, rank: int = 0) -> float:
