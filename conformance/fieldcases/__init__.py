@@ -13,8 +13,9 @@ cases could notice the change.
 
 from __future__ import annotations
 
+from conformance.fieldcases.arriving import arrived
 from conformance.fieldcases.bodies import fill
 from conformance.fieldcases.case import Arrival, Case
 from conformance.fieldcases.cases import cases
 
-__all__ = ["Arrival", "Case", "cases", "fill"]
+__all__ = ["Arrival", "Case", "arrived", "cases", "fill"]
