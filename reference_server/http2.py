@@ -45,4 +45,4 @@ class ResettingH2Protocol(H2Protocol):
 
 def install() -> None:
     """Let Hypercorn use this protocol; it has no setting for that."""
-    hypercorn.protocol.H2Protocol = ResettingH2Protocol  # type: ignore[attr-defined]
+    hypercorn.protocol.H2Protocol = ResettingH2Protocol  # type: ignore[attr-defined]  # imported there for its own use

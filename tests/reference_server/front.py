@@ -144,7 +144,7 @@ class Front:
     def __init__(self, settings: Settings | None = None, workers: StubWorkers | None = None) -> None:
         self.workers = workers or StubWorkers()
         self.door = OpenDoor()
-        self.state = ServerState(settings or Settings(), self.workers, self.door)  # type: ignore[arg-type]
+        self.state = ServerState(settings or Settings(), self.workers, self.door)  # type: ignore[arg-type]  # a stub response
         self.app: Quart = create_app(self.state)
         self.leave = asyncio.Event()
         self.first_chunk = asyncio.Event()
@@ -195,5 +195,5 @@ class Front:
             "path": bare, "raw_path": bare.encode("latin-1"), "query_string": query.encode(), "root_path": "",
             "headers": sent, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "state": {}, "extensions": {},
         }  # fmt: skip
-        await asyncio.wait_for(self.app(scope, receive, send), WAIT_S)  # type: ignore[arg-type]
+        await asyncio.wait_for(self.app(scope, receive, send), WAIT_S)  # type: ignore[arg-type]  # plain callables
         return reply
