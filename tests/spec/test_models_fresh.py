@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,11 @@ def test_unknown_keys_are_kept() -> None:
     assert request.messages[0].model_extra == {"mood": 1}
 
 
-def test_check_mode_tells_a_stale_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_mode_tells_a_stale_module(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With --check the command changes nothing, and says by its exit code whether the module is stale."""
+    monkeypatch.setattr(generator, "generate", lambda: "# new\n")
     stale = tmp_path / "models.py"
     stale.write_text("# old\n", encoding="utf-8")
     assert generator.main(["--check", "--output", str(stale)]) == 1
@@ -44,3 +48,10 @@ def test_check_mode_tells_a_stale_module(tmp_path: Path, capsys: pytest.CaptureF
     assert stale.read_text(encoding="utf-8") == "# old\n"
     assert generator.main(["--output", str(stale)]) == 0
     assert generator.main(["--check", "--output", str(stale)]) == 0
+
+
+def test_a_generator_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """When the generator cannot run, the command says so with what to do, and exits with 2."""
+    monkeypatch.setattr(generator, "command", lambda _source, _target: [sys.executable, "-c", "raise SystemExit('no')"])
+    assert generator.main(["--check"]) == 2
+    assert "the model generator failed: no. Install the development extras" in capsys.readouterr().err
