@@ -47,11 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.continue_on_collection_errors = True
     workerinput = getattr(config, "workerinput", None)
     run = config.stash[RUN] = Run(chosen, broker=connect(workerinput[WORKER_INPUT]) if workerinput else None)
-    run.whole_clauses = not (config.option.keyword or config.option.markexpr) and all(
-        "::" not in arg and CHECKS.is_relative_to(Path(arg).absolute())
-        for arg in config.args
-        if not config.option.pyargs
-    )
+    # A clause's checks may live in several modules, so a run of one of them says nothing about what is stale.
+    parts = any("::" in arg or CHECKS in Path(arg).absolute().parents for arg in config.args)
+    run.whole_clauses = not (parts or config.option.keyword or config.option.markexpr)
     if workerinput is None:
         config.pluginmanager.register(reporting.Reporting(run), "conformance-reporting")
 

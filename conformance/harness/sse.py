@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DONE = "[DONE]"
+BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,10 @@ class SseParser:
             if data.startswith(b"\n"):
                 data = data[1:]
         self._buffer += data
-        if not self._started and self._buffer:
-            if self._buffer.startswith(b"\xef\xbb\xbf"):
-                self._buffer = self._buffer[3:]
+        if not self._started:
+            if self._buffer != BOM and BOM.startswith(self._buffer):
+                return  # it may still become a byte order mark
+            self._buffer = self._buffer.removeprefix(BOM)
             self._started = True
         while (line := self._take_line()) is not None:
             self._line(line, at)

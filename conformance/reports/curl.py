@@ -24,7 +24,7 @@ def reproduce(exchange: Exchange, base_url: str) -> str:
         return _raw(exchange.request, base_url)
     names = {name.lower() for name, _, _ in fields}
     lengths = [value.strip() for name, _, value in fields if name.lower() == "content-length"]
-    if "transfer-encoding" in names or lengths not in ([], [str(len(body))]):
+    if b"\0" in exchange.request or "transfer-encoding" in names or lengths not in ([], [str(len(body))]):
         return _raw(exchange.request, base_url)
     options = ["curl", "-sS", "-i", "--http1.1", "--path-as-is", "--globoff", "-X", words[0]]
     if words[0] == "HEAD":
@@ -39,7 +39,8 @@ def reproduce(exchange: Exchange, base_url: str) -> str:
             options += ["-H", f"{name}:"]
     quoted = " ".join(_quote(option.encode("latin-1")) for option in options)
     if "content-length" in names or body:
-        quoted += f" --data-binary {_quote(body)}"
+        # Not --data-binary, which reads a file when the body begins with an at sign.
+        quoted += f" --data-raw {_quote(body)}"
     return f"{quoted} {shlex.quote(base_url.rstrip('/') + words[1])}"
 
 

@@ -31,12 +31,13 @@ def _kind(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
     problem = excinfo.value
     if isinstance(problem, Disproved):
         return problem.kind
-    statement = _statement(str(excinfo.traceback[-1].statement)) if excinfo.traceback else ""
-    # A library's own line says little; the last line of the suite's own code says more.
-    for entry in reversed(excinfo.traceback):
-        if "/conformance/" in str(entry.path).replace("\\", "/"):
-            statement = _statement(str(entry.statement))
-            break
+    # A library's own line says little; the last line of the check or the harness says more.
+    own = [
+        each
+        for each in excinfo.traceback
+        if "site-packages" not in str(each.path) and "/lib/python" not in str(each.path)
+    ]
+    statement = _statement(str((own or list(excinfo.traceback))[-1].statement)) if excinfo.traceback else ""
     kind = statement if isinstance(problem, AssertionError) else f"{type(problem).__name__}: {statement}"
     return kind[:MAX_KIND]
 
