@@ -72,6 +72,7 @@ def table() -> Mapping[str, ErrorCode]:
 
 
 def _row(where: str, row: Any) -> ErrorCode:
+    """One row of the file, checked."""
     try:
         statuses = row["status"]
         made = ErrorCode(

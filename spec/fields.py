@@ -179,6 +179,7 @@ class _Walker:
         yield from self._properties(top, schema)
 
     def _properties(self, parent: Field, schema: dict[str, Any]) -> Iterator[Field]:
+        """Every property of an object that has clauses."""
         required = schema.get("required", ())
         for name, raw in schema.get("properties", {}).items():
             if raw.get("x-clauses") is False:
@@ -220,6 +221,7 @@ class _Walker:
         yield from self._inside(place, schema, is_item=is_item)
 
     def _inside(self, place: Field, schema: dict[str, Any], *, is_item: bool) -> Iterator[Field]:
+        """What is inside a place: alternatives, properties, items."""
         if place.variants:
             yield from self._union(place, schema, drop_segment=is_item)
         elif "object" in place.types:
@@ -258,6 +260,7 @@ class _Walker:
             yield from self._properties(inner, variant.schema)
 
     def _variants(self, schema: dict[str, Any]) -> tuple[Variant, ...]:
+        """The alternatives of a union of objects; none where it is no such union."""
         branches = schema.get("oneOf") or schema.get("anyOf") or ()
         resolved = [resolve(self.document, branch) for branch in branches]
         return tuple(Variant(branch["x-clause-segment"], branch) for branch in resolved if "x-clause-segment" in branch)
@@ -275,6 +278,7 @@ class _Walker:
         return frozenset(JSON_TYPES) - {"null"}
 
     def _aspects(self, place: Field, *, is_item: bool) -> tuple[Aspect, ...]:
+        """The constraints of a place that the contract speaks of."""
         schema = place.schema
         skipped = set(schema.get("x-silent", ()))
         own: list[Aspect] = [aspect for keyword, aspect in _KEYWORDS.items() if self._has(schema, keyword)]
@@ -292,6 +296,7 @@ class _Walker:
         return tuple(aspect for aspect in own if aspect not in skipped)
 
     def _has(self, schema: dict[str, Any], keyword: str) -> bool:
+        """Whether a schema has a constraint; an enum may stand in an alternative."""
         if keyword == "enum":
             return any("enum" in branch for branch in self._plain(schema))
         return keyword in schema
@@ -304,6 +309,7 @@ class _Walker:
 
 
 def _told(document: dict[str, Any], schema: dict[str, Any], teller: str) -> str | None:
+    """The value that tells an alternative of a union from the others."""
     found = resolve(document, schema.get("properties", {}).get(teller, {})).get("const")
     return found if isinstance(found, str) else None
 
@@ -315,4 +321,5 @@ def _extra(schema: dict[str, Any]) -> tuple[Aspect, ...]:
 
 
 def _with(place: Field, aspects: tuple[Aspect, ...]) -> Field:
+    """A place with its aspects filled in."""
     return replace(place, aspects=aspects)

@@ -70,6 +70,7 @@ def clauses(directory: Path | None = None) -> Mapping[str, Clause]:
 
 @cache
 def _read(directory: Path) -> Mapping[str, Clause]:
+    """The rows of a directory; read once."""
     rows: dict[str, Clause] = {}
     for path in sorted(directory.glob("*.yaml")):
         for clause in _rows(path):
@@ -87,10 +88,12 @@ def _read(directory: Path) -> Mapping[str, Clause]:
 
 @cache
 def _validator() -> Draft202012Validator:
+    """The schema of row files, ready for use."""
     return Draft202012Validator(json.loads(read_text(HERE / "clause.schema.json")))
 
 
 def _rows(path: Path) -> list[Clause]:
+    """The rows of one file, checked."""
     data = read_yaml(path)
     problem = next(
         iter(sorted(_validator().iter_errors(data), key=lambda error: list(map(str, error.absolute_path)))), None
@@ -112,6 +115,7 @@ def _place(path: Path, data: Any, at: list[Any]) -> tuple[str, str]:
 
 
 def _clause(path: Path, row: dict[str, Any]) -> Clause:
+    """One row as a clause, its feature checked."""
     if row["feature"] not in features():
         raise SpecError(
             f"{label(path)}, row {row['id']!r}",

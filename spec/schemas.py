@@ -37,10 +37,12 @@ def problems(name: str, value: Any, *, document: dict[str, Any] | None = None) -
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
+    """A schema of the package's own document, ready for use."""
     return _build(name, openapi())
 
 
 def _build(name: str, document: dict[str, Any]) -> Draft202012Validator:
+    """A schema of a document, ready for use."""
     schemas = document["components"]["schemas"]
     if name not in schemas:
         raise SpecError("spec/openapi.yaml", f"has no schema {name!r}", f"Use one of {', '.join(sorted(schemas))}")

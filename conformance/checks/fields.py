@@ -26,6 +26,7 @@ ALL = tuple(case for prefix in fields.prefixes() for case in cases(prefix))
 
 
 def _params(expect: str) -> list[ParameterSet]:
+    """The cases with one expectation, each as a parameter with its name and its clause."""
     chosen = (case for case in ALL if case.expect == expect)
     return [pytest.param(case, id=case.name, marks=clause_mark(case.clause_id)) for case in chosen]
 

@@ -48,11 +48,13 @@ def _values(body: Any, arrival: Arrival) -> list[Any]:
 
 
 def _has(container: Any, step: str | int) -> bool:
+    """Whether a container has something at a step."""
     if isinstance(container, dict):
         return step in container
     return isinstance(container, list) and isinstance(step, int) and step < len(container)
 
 
 def _short(value: Any) -> str:
+    """A value for a message, cut to a readable length."""
     text = repr(value)
     return text if len(text) <= 300 else f"{text[:299]}…"

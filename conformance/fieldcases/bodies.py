@@ -74,6 +74,7 @@ class Bodies:
 
 
 def _placed(members: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """An object with one member set, or left out."""
     if isinstance(value, Leave):
         members.pop(name, None)
         return members

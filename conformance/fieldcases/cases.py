@@ -35,6 +35,7 @@ def cases(prefix: str, document: dict[str, Any] | None = None) -> tuple[Case, ..
 
 @cache
 def _own(prefix: str) -> tuple[Case, ...]:
+    """The cases of the package's own document; made once."""
     return tuple(_Cases(prefix, openapi()).all())
 
 
@@ -85,6 +86,7 @@ class _Cases:
         return copy.deepcopy(self.samples.example(place.schema))
 
     def _null(self, place: Field) -> Case:
+        """Null is accepted or refused, as the document says."""
         if not place.nullable:
             return self._refused(place, "null", "null", None, self._good(place))
         return self._accepted(place, "null", "null", None, arrival=None)  # what the worker then gets is not said
@@ -144,6 +146,7 @@ class _Cases:
     def _accepted(
         self, place: Field, aspect: Aspect, label: str, value: Any, *, arrival: Any, member: str | None = None
     ) -> Case:
+        """A case with a value that must be accepted."""
         body, at = self.bodies.around(place, value)
         arrives = None
         if arrival is not None and at:
@@ -161,6 +164,7 @@ class _Cases:
         )
 
     def _refused(self, place: Field, aspect: Aspect, label: str, value: Any, good: Any) -> Case:
+        """A case with a value that must be refused, and its twin."""
         body, _ = self.bodies.around(place, value)
         twin, _ = self.bodies.around(place, good)
         what = "left out" if isinstance(value, Leave) else _short(value)
@@ -181,9 +185,11 @@ def _union_of(place: Field, variant: dict[str, Any]) -> Field:
 
 
 def _where(place: Field) -> str:
+    """A place as descriptions name it."""
     return ".".join(place.path) or "the body"
 
 
 def _short(value: Any) -> str:
+    """A value as descriptions show it."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LABEL_LENGTH else f"{text[: LABEL_LENGTH - 1]}…"

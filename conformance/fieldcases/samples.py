@@ -100,6 +100,7 @@ class Samples:
             yield name, self._disguised(name, types, example)
 
     def _disguised(self, name: str, types: frozenset[str], example: Any) -> Any:
+        """A value of the named type in which a gateway that converts would find the example."""
         flat = bool(types & {"integer", "number", "boolean"})
         if name == "string":
             return json.dumps(example) if flat else "text"

@@ -84,6 +84,7 @@ def outsiders(members: list[str]) -> list[str]:
 
 
 def _right_types(place: Field, samples: Samples) -> Iterator[Labelled]:
+    """A value of each JSON type that is allowed."""
     if not place.steps:
         return  # every other case sends an object
     wanted = place.schema.get("x-samples-of", [name for name in JSON_TYPES if name in place.types])
@@ -95,6 +96,7 @@ def _right_types(place: Field, samples: Samples) -> Iterator[Labelled]:
 
 
 def _wrong_types(place: Field, samples: Samples) -> Iterator[Labelled]:
+    """A value of each JSON type that is not."""
     if not place.steps:
         yield from (("array", []), ("string", "text"), ("integer", 1), ("boolean", True), ("null", None))
         return
@@ -115,6 +117,7 @@ def _wrong_inside(place: Field, aspect: Aspect, samples: Samples) -> Iterator[La
 
 
 def _sized(place: Field, aspect: Aspect, size: int, samples: Samples) -> Labelled:
+    """A string or an array of a given length."""
     if aspect.endswith("length"):
         return f"{size} characters", "x" * size
     return f"{size} items", _items(place, size, samples)
@@ -128,15 +131,18 @@ def _items(place: Field, count: int, samples: Samples) -> list[Any]:
 
 
 def _numbered(item: Any, number: int) -> Any:
+    """A different item for each number, where items are texts."""
     return f"{item}{number}" if isinstance(item, str) else item
 
 
 def _inside(place: Field, aspect: Aspect) -> list[Any]:
+    """The bound itself, unless it is exclusive, and the nearest value inside."""
     bound, sign, step = _bound(place, aspect)
     return [bound + sign * step] if aspect.startswith("exclusive") else [bound, bound + sign * step]
 
 
 def _outside(place: Field, aspect: Aspect) -> list[Any]:
+    """The nearest value outside and one far out, and an exclusive bound itself."""
     bound, sign, step = _bound(place, aspect)
     beyond = [bound - sign * step, bound - sign * FAR]
     return [bound, *beyond] if aspect.startswith("exclusive") else beyond
@@ -150,9 +156,11 @@ def _bound(place: Field, aspect: Aspect) -> tuple[Any, int, Any]:
 
 
 def _labelled(value: Any) -> Labelled:
+    """A value with its label."""
     return _label(value), value
 
 
 def _label(value: Any) -> str:
+    """A value as it stands in the brackets of a name."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= 40 else f"{text[:39]}…"

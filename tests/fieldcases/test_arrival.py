@@ -12,6 +12,7 @@ from conformance.harness import Disproved, encode
 
 
 def _judge(arrival: Arrival, sent: Any, got: bytes) -> None:
+    """Judge what a worker got of a body."""
     case = Case(
         name="n", clause_id="c", description="it", path="/", body=sent, expect="accepted", arrival=arrival
     )  # fmt: skip

@@ -23,6 +23,7 @@ ALL = [(prefix, case) for prefix in SCHEMA for case in cases(prefix)]
 
 
 def _named(prefix: str) -> dict[str, Case]:
+    """The cases of a request by their names."""
     return {case.name: case for case in cases(prefix)}
 
 
@@ -73,6 +74,7 @@ def test_a_twin_differs_in_one_place_only() -> None:
 
 
 def _distance(one: Any, other: Any) -> int:
+    """In how many members two values differ."""
     if json_type(one) == json_type(other) == "object":
         names = {*one, *other}
         both = names & one.keys() & other.keys()
@@ -153,6 +155,7 @@ def test_placeholders_are_filled_at_every_depth() -> None:
 
 
 def _request(document: dict[str, Any]) -> dict[str, Any]:
+    """The properties of the chat request."""
     return dict(document["components"]["schemas"]["ChatCompletionRequest"]["properties"])
 
 

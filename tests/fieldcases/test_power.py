@@ -105,6 +105,7 @@ def _broken(name: str, property_name: str) -> Iterator[tuple[str, dict[str, Any]
 
 
 def _with(document: dict[str, Any], name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A document with one schema replaced."""
     components = document["components"]
     return {**document, "components": {**components, "schemas": {**components["schemas"], name: schema}}}
 

@@ -109,6 +109,7 @@ def test_chunks_of_real_engines_fit(choice: dict[str, Any]) -> None:
 
 
 def _without(body: dict[str, Any], *path: Any) -> dict[str, Any]:
+    """A copy of a value without the member at a path."""
     changed: Any = copy.deepcopy(body)
     inner = changed
     for step in path[:-1]:

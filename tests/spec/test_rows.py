@@ -25,6 +25,7 @@ GOOD = """
 
 
 def _directory(tmp_path: Path, **files: str) -> Path:
+    """A directory with row files of these texts."""
     for name, text in files.items():
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     return tmp_path
