@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.chat_kit import Fields, answer, case, deliver, deliver_bytes, says
+from conformance.checks.chat_kit import Fields, answer, case, deliver, deliver_bytes, says, tool
 from conformance.harness.bodies import PROMPT, encode, literal
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause, engines
@@ -168,6 +168,36 @@ async def test_logit_bias_arrives(gateway: Gateway, worker: Worker) -> None:
 async def test_user_arrives(gateway: Gateway, worker: Worker, user: str) -> None:
     """The end-user identifier arrives character by character."""
     (await deliver(gateway, worker, user=user)).arrived_as(user, "user")
+
+
+EVERYTHING: Fields = {
+    "max_completion_tokens": 64,
+    "temperature": literal("0.7"),
+    "top_p": literal("0.95"),
+    "n": 2,
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "stop": ["END", "\n\n"],
+    "presence_penalty": literal("-0.1"),
+    "frequency_penalty": literal("0.3"),
+    "logprobs": True,
+    "top_logprobs": 4,
+    "logit_bias": {"50256": literal("-1.5")},
+    "tools": [tool("first"), tool("second")],
+    "tool_choice": {"type": "function", "function": {"name": "second"}},
+    "parallel_tool_calls": False,
+    "response_format": {"type": "json_object"},
+    "user": "user-1",
+}
+"""Every member of the request body that needs no other feature, each with a value that says something."""
+
+
+@clause("chat.request.all_fields_at_once")
+@engines("sglang", "vllm", "tokenspeed")
+async def test_all_fields_arrive_together(gateway: Gateway, worker: Worker) -> None:
+    """A request that uses everything at once arrives with everything, whatever the engine."""
+    delivery = await deliver(gateway, worker, **EVERYTHING)
+    delivery.all_unchanged(EVERYTHING, digits=False)
 
 
 @clause("chat.request.integers_stay_integers")
