@@ -1,6 +1,6 @@
 """The suite's own HTTP/1.1 client: writes exactly the bytes it is given, keeps every byte and time of the answer.
 
-h11 parses the answer (a sans-I/O parser, so nothing is hidden); the request is written by hand, because a conformance
+`answer.py` parses the answer; the request is written by hand, because a conformance
 suite must be able
 to send what a well-behaved client library refuses to send. One connection an exchange.
 """
@@ -13,11 +13,9 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-import h11
-
+from conformance.harness.answer import AnswerReader
 from conformance.harness.errors import Disproved, TargetError
 from conformance.harness.exchange import Exchange, Outcome
-from conformance.harness.headers import Headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
     from conformance.harness.sse import Event
 
-MAX_HEAD_BYTES = 1 << 20
 READ_BYTES = 1 << 16
 CONNECT_BOUND_S = 10.0
 DEFAULT_BOUND_S = 30.0
@@ -58,7 +55,7 @@ class Live:
         self._pieces = list(request)
         self._deadline = time.monotonic() + within_s
         self._receive_buffer = receive_buffer
-        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._answer = AnswerReader(self.exchange)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._sender: asyncio.Task[None] | None = None
@@ -67,10 +64,6 @@ class Live:
 
     async def __aenter__(self) -> Self:
         exchange = self.exchange
-        # The parser only has to know which request the answer belongs to; what it would write is thrown away.
-        method = exchange.method if exchange.method.isalpha() and exchange.method != "CONNECT" else "POST"
-        self._parser.send(h11.Request(method=method, target="/", headers=[("Host", "gateway")]))
-        self._parser.send(h11.EndOfMessage())
         exchange.times.started = time.monotonic()
         sock = socket.socket(socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)  # noqa: FBT003 - the socket module's own signature
@@ -107,10 +100,7 @@ class Live:
             self.exchange.times.sent = time.monotonic()
 
     def _end(self, outcome: Outcome, problem: str = "") -> None:
-        exchange = self.exchange
-        if exchange.outcome == "pending":
-            exchange.outcome, exchange.problem = outcome, problem
-            exchange.times.ended = time.monotonic()
+        self.exchange.end(outcome, time.monotonic(), problem)
 
     async def _close(self) -> None:
         if self._sender is not None:
@@ -153,39 +143,8 @@ class Live:
             return False
         now = time.monotonic()
         exchange.took(data, now)
-        self._feed(data, now)
+        self._answer.feed(data, now)
         return True
-
-    def _feed(self, data: bytes, now: float) -> None:
-        exchange, parser = self.exchange, self._parser
-        try:
-            parser.receive_data(data)
-            while True:
-                event = parser.next_event()
-                if isinstance(event, h11.InformationalResponse):
-                    exchange.informational.append(event.status_code)
-                elif isinstance(event, h11.Response):
-                    exchange.status, exchange.reason = event.status_code, bytes(event.reason).decode("latin-1")
-                    exchange.headers = Headers(
-                        (bytes(name).decode("latin-1"), bytes(value).decode("latin-1"))
-                        for name, value in event.headers.raw_items()
-                    )
-                    exchange.times.head = now
-                elif isinstance(event, h11.Data):
-                    exchange.took_body(bytes(event.data), now)
-                elif isinstance(event, h11.EndOfMessage):
-                    exchange.trailing = parser.trailing_data[0]
-                    exchange.connection_kept = parser.their_state is h11.DONE
-                    self._end("complete")
-                    return
-                elif event is h11.NEED_DATA:
-                    return
-                else:
-                    # The connection ended where no response was due: nothing was answered.
-                    self._end("cut", "the connection was closed without an answer")
-                    return
-        except h11.RemoteProtocolError as problem:
-            self._end("garbage" if data else "cut", str(problem))
 
     async def head(self, within_s: float | None = None) -> Exchange:
         """Wait for the response head. Disproved when the connection ends, or `within_s` passes, without one."""

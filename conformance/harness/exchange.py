@@ -77,6 +77,16 @@ class Exchange:
         self._body += data
         self.pieces.append((at, data))
 
+    def end(self, outcome: Outcome, at: float, problem: str = "") -> None:
+        """Note how it ended; the first to say so is believed."""
+        if self.outcome == "pending":
+            self.outcome, self.problem, self.times.ended = outcome, problem, at
+
+    def give_back(self, size: int) -> None:
+        """The last `size` bytes received belong to the next answer on the connection."""
+        del self._raw[len(self._raw) - size :]
+        self.trailing = b""
+
     @property
     def text(self) -> str:
         """The body as UTF-8; wrong bytes are replaced."""
