@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -62,10 +62,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: object) -> None:
+def pytest_configure_node(node: Any) -> None:  # xdist's WorkerController; xdist ships no types
     """In the controlling process: tell an xdist worker where to ask for environments."""
-    config: pytest.Config = node.config  # type: ignore[attr-defined]
-    node.workerinput[WORKER_INPUT] = config.stash[RUN].serve(config)  # type: ignore[attr-defined]
+    config: pytest.Config = node.config
+    node.workerinput[WORKER_INPUT] = config.stash[RUN].serve(config)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:

@@ -25,6 +25,7 @@ def bound(item: pytest.Item) -> None:
 
     @functools.wraps(check)
     async def bounded(*args: Any, **kwargs: Any) -> None:
+        """The check, with a bound."""
         try:
             async with asyncio.timeout(CHECK_BOUND_S) as limit:
                 await check(*args, **kwargs)

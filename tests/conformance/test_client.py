@@ -31,6 +31,7 @@ async def server(*pieces: bytes, then: str = "close", pause_s: float = 0.0) -> A
     over = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection."""
         await reader.readuntil(b"\r\n\r\n")
         for piece in pieces:
             writer.write(piece)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import threading
@@ -81,7 +80,6 @@ REQUESTS: dict[str, tuple[str, str, Any, list[tuple[str, str | None]]]] = {
 }
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl to show that the line works")
 @pytest.mark.parametrize("name", REQUESTS)
 def test_curl_sends_the_same_request(name: str) -> None:
     """Curl sends the same request line, headers and body, whatever bytes they hold."""
