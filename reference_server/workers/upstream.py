@@ -67,7 +67,10 @@ class _Connection(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the worker. A head is parsed for itself: aiohttp drops all it parsed together with garbage."""
-        self.answered = self.answered or bool(data)
+        if not data:  # aiohttp's own call, by which it resumes a parser that it paused
+            super().data_received(data)
+            return
+        self.answered = True
         self._last_used_at = self._clock()
         if not self._head_is_here and (end := data.find(_END_OF_HEAD)) >= 0:
             self._head_is_here = True
