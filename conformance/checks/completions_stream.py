@@ -11,11 +11,11 @@ from conformance.checks.stream_support import (
     ALL_ENGINES,
     DISCONNECT_BOUND_S,
     broken_stream,
-    ends_well,
     felt_after_s,
     is_json,
     media_type,
     stream_of,
+    tells_of_the_break,
     text_chunk,
 )
 from conformance.harness import clause, engines
@@ -180,4 +180,4 @@ async def test_break_is_visible(gateway: Gateway, worker: Worker, end: Close | R
     script = worker.script(broken_stream(ONE, end))
     completion = await gateway.completion(script, stream=True)
     await script.received()
-    assert not ends_well(completion), completion.brief()
+    assert tells_of_the_break(completion), completion.brief()

@@ -1,4 +1,4 @@
-"""What the checks of answers and streams share: plausible chunks and answers, and judgements about a stream's end.
+"""What the checks of answers and streams share: plausible chunks and answers, and what a stream's end says.
 
 Nothing here is a check.
 """
@@ -6,6 +6,7 @@ Nothing here is a check.
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from fake_workers import wire
@@ -109,20 +110,16 @@ def content_of(chunks: Iterable[Any], index: int = 0) -> str:
     )
 
 
-def ends_well(exchange: Exchange) -> bool:
-    """Say whether a client that reads this stream would take it for a complete answer.
+def tells_of_the_break(exchange: Exchange) -> bool:
+    """Say whether a client can tell that this stream was broken off.
 
-    It would if the transfer ended as its framing says, every event was a readable chunk and none an error, and there
-    was a finish reason or a [DONE].
+    It can if the transfer did not end as its framing says, if an error event came, or if there was no stream at all but
+    an error status. A stream that merely stops, properly framed, tells nothing.
     """
-    if not exchange.closed_cleanly:
-        return False
-    said_done = any(event.is_done for event in exchange.events)
+    if exchange.status != HTTPStatus.OK or not exchange.closed_cleanly:
+        return True
     chunks = [_chunk_or_none(event) for event in exchange.events if not event.is_done]
-    if any(one is None or one.get("error") for one in chunks):
-        return False
-    choices = [choice for one in chunks if one for choice in one.get("choices") or ()]
-    return said_done or any(choice.get("finish_reason") for choice in choices)
+    return any(one is not None and one.get("error") for one in chunks)
 
 
 def _chunk_or_none(event: Event) -> dict[str, Any] | None:
