@@ -161,6 +161,10 @@ def _wire_headers(this: Call, answer: Answer) -> list[tuple[bytes, bytes]]:
         headers.append((b"content-length", str(len(answer.body)).encode()))
     if "date" not in names:
         headers.append((b"date", formatdate(usegmt=True).encode()))
+    if this.header("content-length") is not None and this.header("transfer-encoding") is not None:
+        # Somebody before us may have taken the length for the end of this request: what follows on the connection is
+        # not to be trusted (RFC 9112, 6.1).
+        headers.append((b"connection", b"close"))
     return headers
 
 

@@ -154,6 +154,16 @@ async def test_a_body_over_the_limit_is_refused(announced: bool) -> None:
     assert len(front.workers.seen) == 1
 
 
+@pytest.mark.parametrize(("length", "chunks"), [(True, False), (False, True), (True, True)])
+async def test_a_request_with_both_framings_ends_its_connection(length: bool, chunks: bool) -> None:
+    """Only a request that announces both a length and chunks is answered with `connection: close`."""
+    body = json.dumps(HI).encode()
+    headers = [("content-type", "application/json"), *([("transfer-encoding", "chunked")] if chunks else [])]
+    reply = await Front().ask("POST", CHAT, headers, body if length else [body])  # bytes come with their length
+    assert reply.status == 200
+    assert reply.all("connection") == (["close"] if length and chunks else [])
+
+
 async def test_checks_come_in_the_order_of_the_pipeline() -> None:
     """Size before key, key before content type, content type before JSON, JSON before bounds, bounds before model."""
     workers = StubWorkers(answer=GatewayError(404, "model_not_found", "no"))
