@@ -141,6 +141,32 @@ async def test_a_worker_is_read_no_faster_than_the_client_takes(
     await response.aclose()
 
 
+@pytest.mark.parametrize("framing", ["length", "chunked", "many chunks"])
+async def test_large_bodies_arrive_whole_through_a_slow_reader(
+    client: UpstreamClient, start_worker: StartWorker, kit: Kit, framing: str
+) -> None:
+    """A body many times the read buffer, taken slowly, arrives to its last byte and frees its connection."""
+    body = bytes(range(256)) * 8_000
+
+    async def answer(turn: Any) -> None:
+        if framing == "length":
+            await turn.send(kit.response(body))
+            return
+        size = len(body) if framing == "chunked" else 500
+        chunks = [body[at : at + size] for at in range(0, len(body), size)]
+        framed = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+        await turn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + framed + b"0\r\n\r\n")
+
+    worker = await start_worker(answer)
+    for _ in range(2):
+        received = bytearray()
+        async for piece in (await client.send(worker.url, "GET", "/")).body():
+            received += piece
+            await asyncio.sleep(0.001)
+        assert bytes(received) == body
+    assert worker.connections == 1
+
+
 async def test_connections_are_used_again(client: UpstreamClient, start_worker: StartWorker, kit: Kit) -> None:
     """Requests after one another share a connection."""
     worker = await start_worker(kit.saying(kit.response()))
