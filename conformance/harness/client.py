@@ -123,7 +123,8 @@ class Live:
     def half_close(self) -> None:
         """Send FIN, but keep reading."""
         if self._writer is not None:
-            self._writer.write_eof()
+            with contextlib.suppress(OSError):  # the gateway may have left already
+                self._writer.write_eof()
 
     async def _read(self, within_s: float | None = None) -> bool:
         """Read once; False when nothing more will come (or, with `within_s`, nothing came in time)."""
