@@ -1,5 +1,8 @@
 """HTTP/2 responses that break off are reset. Hypercorn leaves such a stream open, and its client waiting for ever.
 
+HTTP/2 is spoken to who begins with its preface. The upgrade from HTTP/1.1 is declined: RFC 9113 has done away with it,
+and a client that half-closed its connection after asking for it kept its request open for ever.
+
 Over HTTP/1.1 a body without its end closes the connection, which tells the client enough. An HTTP/2 connection goes on,
 so the stream itself must be ended, and not as if it were complete.
 """
@@ -14,8 +17,10 @@ import hypercorn.protocol
 from h2.errors import ErrorCodes
 from hypercorn.protocol.events import StreamClosed
 from hypercorn.protocol.h2 import H2Protocol
+from hypercorn.protocol.h11 import H11Protocol
 
 if TYPE_CHECKING:
+    import h11
     from hypercorn.protocol.events import Event
 
 
@@ -43,6 +48,15 @@ class ResettingH2Protocol(H2Protocol):
         await self.has_data.set()
 
 
+class DecliningH11Protocol(H11Protocol):
+    """Hypercorn's protocol, which answers a request to upgrade to HTTP/2 as the HTTP/1.1 request it also is."""
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        if event.method == b"PRI":
+            await super()._check_protocol(event)
+
+
 def install() -> None:
-    """Let Hypercorn use this protocol; it has no setting for that."""
+    """Let Hypercorn use these protocols; it has no setting for that."""
+    hypercorn.protocol.H11Protocol = DecliningH11Protocol  # type: ignore[attr-defined]  # as below
     hypercorn.protocol.H2Protocol = ResettingH2Protocol  # type: ignore[attr-defined]  # imported there for its own use

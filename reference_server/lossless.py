@@ -194,6 +194,12 @@ def items(text: str, start: int) -> Iterator[int]:
             position = _skip(text, position + 1)
 
 
+def value_at(text: str, start: int) -> str:
+    """The text of the value that begins at `start`."""
+    _, end = _LOCATE.raw_decode(text, start)
+    return text[start:end]
+
+
 class Rewriter:
     """Collects edits of one document and applies them in one go; without edits the bytes are the client's own."""
 
@@ -214,14 +220,17 @@ class Rewriter:
         """Give a member another key."""
         self._edits.append((member.key_start, member.key_end, json.dumps(key)))
 
-    def remove(self, siblings: Sequence[Member], key: str) -> None:
-        """Take every member with this key out of an object, whose members are `siblings`, commas included."""
-        kept = [member for member in siblings if member.key != key]
+    def remove(self, siblings: Sequence[Member], *keys: str) -> None:
+        """Take every member with one of these keys out of an object, whose members are `siblings`, commas included.
+
+        Once for an object: two removals that do not know of each other might take the same comma, or leave one.
+        """
+        kept = [member for member in siblings if member.key not in keys]
         if not kept:
             self._edits.append((siblings[0].key_start, siblings[-1].value_end, ""))
             return
         for index, member in enumerate(siblings):
-            if member.key != key:
+            if member.key not in keys:
                 continue
             if member.key_start > kept[0].key_start:  # with the comma before it
                 self._edits.append((siblings[index - 1].value_end, member.value_end, ""))

@@ -37,6 +37,21 @@ class StopTokenId(RootModel[StrictInt]):
     root: Annotated[StrictInt, Field(ge=0)]
 
 
+class LegacyFunction(BaseModel):
+    model_config = ConfigDict(
+        extra='allow',
+    )
+    name: StrictStr
+    description: StrictStr | None = None
+
+
+class LegacyFunctionCall(BaseModel):
+    model_config = ConfigDict(
+        extra='allow',
+    )
+    name: StrictStr
+
+
 class StreamOptions(BaseModel):
     model_config = ConfigDict(
         extra='allow',
@@ -151,7 +166,7 @@ class ToolReference(BaseModel):
         extra='allow',
     )
     type: StrictStr
-    name: StrictStr
+    name: StrictStr | None = None
 
 
 class TextFormat(BaseModel):
@@ -594,4 +609,42 @@ class ChatCompletionRequest(BaseModel):
     ] = None
     rid: Annotated[
         StrictStr | None, Field(description='Request id for the backend.')
+    ] = None
+    seed: Annotated[
+        StrictInt | None,
+        Field(description="Seed of the sampler, OpenAI's name for it."),
+    ] = None
+    metadata: Annotated[
+        dict[str, StrictStr] | None, Field(description='Labels of the request.')
+    ] = None
+    modalities: Annotated[
+        list[StrictStr] | None, Field(description='Kinds of output.')
+    ] = None
+    service_tier: Annotated[
+        StrictStr | None, Field(description='Class of service.')
+    ] = None
+    prompt_cache_key: Annotated[
+        StrictStr | None, Field(description='Key of a prompt cache.')
+    ] = None
+    safety_identifier: Annotated[
+        StrictStr | None, Field(description="The end user's identifier.")
+    ] = None
+    return_audio: Annotated[StrictBool | None, Field(description='Return audio.')] = (
+        None
+    )
+    session_params: Annotated[
+        dict[str, Any] | None, Field(description='Parameters of a session.')
+    ] = None
+    functions: Annotated[
+        list[LegacyFunction] | None,
+        Field(
+            description='The old name of tools.', json_schema_extra={'deprecated': True}
+        ),
+    ] = None
+    function_call: Annotated[
+        Literal['none', 'auto'] | LegacyFunctionCall | None,
+        Field(
+            description='The old name of tool_choice.',
+            json_schema_extra={'deprecated': True},
+        ),
     ] = None

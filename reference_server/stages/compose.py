@@ -4,6 +4,7 @@
 - `max_tokens` becomes `max_completion_tokens` where the latter is unset (chat);
 - `reasoning` on an assistant message becomes `reasoning_content` (chat);
 - a number in `reasoning_effort` becomes its decimal string (chat);
+- `functions` and `function_call` become `tools` and `tool_choice` where those are unset (chat);
 - fields of messages that belong to another vendor's profile are dropped (chat).
 
 Nothing is added: what the client left out stays out, defaults included.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from reference_server import lossless
 from reference_server.endpoints import CHAT
 from reference_server.lossless import Rewriter
+from reference_server.stages import legacy
 
 if TYPE_CHECKING:
     from reference_server.lossless import Member
@@ -39,7 +41,10 @@ def compose(request: ParsedRequest, profile: Profile, canonical_model: str) -> b
     if canonical_model != request.model:
         rewriter.replace(by_key["model"], json.dumps(canonical_model, ensure_ascii=False))
     if request.endpoint is CHAT:
-        _migrate_max_tokens(rewriter, request, members, by_key)
+        emptied = _migrate_max_tokens(rewriter, request, by_key)
+        emptied += legacy.rewrite(rewriter, request.body, by_key)
+        if emptied:
+            rewriter.remove(members, *emptied)
         _write_effort_as_text(rewriter, request, by_key)
         _rewrite_messages(rewriter, request, profile, by_key["messages"])
     return rewriter.render()
@@ -55,6 +60,7 @@ def _needs_rewriting(request: ParsedRequest, profile: Profile, canonical_model: 
     return (
         _migrates(request)
         or isinstance(effort, (int, float))
+        or legacy.needs_rewriting(body)
         or any(_needs_rewriting_itself(message, profile) for message in body["messages"])
     )
 
@@ -71,15 +77,12 @@ def _has_alias_of_reasoning(message: Message) -> bool:
     return message["role"] == "assistant" and "reasoning" in message
 
 
-def _migrate_max_tokens(
-    rewriter: Rewriter, request: ParsedRequest, members: list[Member], by_key: dict[str, Member]
-) -> None:
+def _migrate_max_tokens(rewriter: Rewriter, request: ParsedRequest, by_key: dict[str, Member]) -> list[str]:
+    """Returns the keys to remove: an explicit null of the new name, which would be the same key twice."""
     if not _migrates(request):
-        return
+        return []
     rewriter.rename(by_key["max_tokens"], "max_completion_tokens")
-    unset = by_key.get("max_completion_tokens")
-    if unset is not None:  # an explicit null; left in place it would be the same key twice
-        rewriter.remove(members, unset.key)
+    return ["max_completion_tokens"] if "max_completion_tokens" in by_key else []
 
 
 def _write_effort_as_text(rewriter: Rewriter, request: ParsedRequest, by_key: dict[str, Member]) -> None:
@@ -109,8 +112,8 @@ def _rewrite_messages(rewriter: Rewriter, request: ParsedRequest, profile: Profi
             for member in members:
                 if member.key == "reasoning":
                     rewriter.rename(member, "reasoning_content")
-        for field in sorted(profile.foreign_message_fields & message.keys()):
-            rewriter.remove(members, field)
+        if foreign := sorted(profile.foreign_message_fields & message.keys()):
+            rewriter.remove(members, *foreign)
     _warn_of_dropped_fields(body_messages, profile)
 
 

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reference_server import lossless
+from reference_server.endpoints import CHAT
 from reference_server.errors import ParseRefusal
-from reference_server.stages import repeats, schema
+from reference_server.stages import repeats, schema, widths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from reference_server.call import Call
     from reference_server.endpoints import Endpoint
     from reference_server.lossless import Document
@@ -70,7 +73,8 @@ def parse_body(raw: bytes, endpoint: Endpoint) -> ParsedRequest:
     document = lossless.read(raw)
     found = schema.problems(endpoint.model, document.value)
     misfits = [problem for problem in found if not problem.is_bound]
-    misfits += _beyond_the_model(endpoint, document.value)
+    # Only a body that fits its model has the shape these look into.
+    misfits = misfits or list(_beyond_the_model(endpoint, document.value))
     if misfits:
         raise ParseRefusal(f"Invalid request body: {misfits[0]}")
     if document.has_repeated_keys:
@@ -86,16 +90,36 @@ def _check_content_type(this: Call) -> None:
         raise ParseRefusal("The request needs the header Content-Type: application/json")
 
 
-def _beyond_the_model(endpoint: Endpoint, body: Any) -> list[Problem]:
-    """What the document says and the generated models do not hold: the values of `logit_bias` are numbers."""
-    bias = body.get("logit_bias") if isinstance(body, dict) else None
-    if "logit_bias" not in endpoint.model.model_fields or not isinstance(bias, dict):
-        return []
-    return [
-        schema.Problem(f"logit_bias.{key}", "must be a number", is_bound=False)
-        for key, value in bias.items()
-        if isinstance(value, bool) or not isinstance(value, (int, float))
-    ]
+def _beyond_the_model(endpoint: Endpoint, body: Any) -> Iterator[Problem]:
+    """What does not fit, though the generated models let it pass."""
+    if not isinstance(body, dict):
+        return
+    modelled = endpoint.model.model_fields
+    for where, problem in widths.too_large(body):
+        if where.partition("[")[0] in modelled:
+            yield schema.Problem(where, problem, is_bound=False)
+    bias = body.get("logit_bias") if "logit_bias" in modelled else None
+    for key, value in bias.items() if isinstance(bias, dict) else ():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            yield schema.Problem(f"logit_bias.{key}", "must be a number", is_bound=False)
+    if endpoint is CHAT:
+        yield from _functions_that_answer(body.get("messages"))
+        yield from _nameless_references(body.get("tool_choice"))
+
+
+def _functions_that_answer(messages: Any) -> Iterator[Problem]:
+    """A function message is text. The document keeps to the contract's table, in which nothing is said of one role."""
+    for index, message in enumerate(messages if isinstance(messages, list) else ()):
+        if isinstance(message, dict) and message.get("role") == "function" and not isinstance(message["content"], str):
+            yield schema.Problem(f"messages[{index}].content", "must be a string on this role", is_bound=False)
+
+
+def _nameless_references(choice: Any) -> Iterator[Problem]:
+    """Among the allowed tools a function needs its name; another kind has no name, and is refused by *validate*."""
+    references = choice.get("tools") if isinstance(choice, dict) and choice.get("type") == "allowed_tools" else None
+    for index, reference in enumerate(references or ()):
+        if reference["type"] == "function" and "name" not in reference:
+            yield schema.Problem(f"tool_choice.tools[{index}].name", "this field is required", is_bound=False)
 
 
 def _refuse_both_names_of_reasoning(body: dict[str, Any]) -> None:

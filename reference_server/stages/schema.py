@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from reference_server.stages import widths
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -72,8 +74,11 @@ class _Found:
         names = tuple(step for step in self.steps if isinstance(step, str))
         worded = _BOUNDS.get(detail["type"]) or _BY_THE_CONTRACT_VALIDATION.get((detail["type"], names))
         mode_is_text = names != ("tool_choice", "mode") or isinstance(detail["input"], str)
-        self.is_bound = worded is not None and mode_is_text
+        too_wide = widths.beyond(names[0], detail["input"]) if len(names) == 1 else None
+        self.is_bound = worded is not None and mode_is_text and too_wide is None
         message = worded.format(**detail.get("ctx", {})) if self.is_bound and worded else _type_message(detail)
+        if worded and too_wide:
+            message = too_wide
         self.problem = Problem(_where(self.steps), message, self.is_bound)
 
     def _walk(self, detail: ErrorDetails, body: Any) -> None:

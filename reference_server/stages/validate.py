@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reference_server.endpoints import CHAT, COMPLETIONS
 from reference_server.errors import ValidationRefusal
+from reference_server.stages import legacy
 
 if TYPE_CHECKING:
     from reference_server.stages.parse import ParsedRequest
@@ -99,10 +100,10 @@ def _logit_bias(body: Body) -> str | None:
 
 
 def _tool_choice(body: Body) -> str | None:
-    choice = body.get("tool_choice")
+    choice = legacy.tool_choice(body)
     if choice is None or choice in ("none", "auto"):
         return None
-    tools = body.get("tools") or []
+    tools = legacy.tools(body)
     if not tools:
         return "tool_choice is only allowed with tools, unless it is none or auto"
     names = {tool["function"]["name"] for tool in tools}
