@@ -33,4 +33,4 @@ class ClosingTCPServer(TCPServer):
 
 def install() -> None:
     """Let Hypercorn use this connection; it has no setting for that."""
-    hypercorn.asyncio.run.TCPServer = ClosingTCPServer  # type: ignore[misc, attr-defined]  # for its own use
+    hypercorn.asyncio.run.TCPServer = ClosingTCPServer  # type: ignore[attr-defined]  # for its own use
