@@ -7,8 +7,10 @@ Bounds stay the document's: an integer below the width is only looked at here af
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _UNSIGNED_32 = (0, 2**32 - 1)
 _SIGNED_32 = (-(2**31), 2**31 - 1)

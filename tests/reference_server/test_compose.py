@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_server.endpoints import CHAT, COMPLETIONS
+from reference_server.errors import ValidationRefusal
 from reference_server.stages.compose import compose, decimal_string
 from reference_server.stages.parse import parse_body
 from reference_server.stages.profile import BASELINE
+from reference_server.stages.validate import validate
 
 USER = '"messages":[{"role":"user","content":"hi"}]'
 
@@ -128,3 +130,36 @@ def test_all_rewrites_together() -> None:
         '{"messages":[{"role":"assistant","reasoning_content":"r"}],"reasoning_effort":"2",'
         '"model":"m","max_completion_tokens":5,"top_p":0.950}'
     )
+
+
+TOOL_F = '{"type":"function","function":{"name":"f"}}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "received"),
+    [
+        (
+            '"functions":[ {"name":"f"} ,{"name":"g","x":1.0}]',
+            f'"tools":[{TOOL_F},' + '{"type":"function","function":{"name":"g","x":1.0}}]',
+        ),
+        ('"functions":[],"function_call":"none"', '"tools":[],"tool_choice":"none"'),
+        (
+            '"tools":null,"tool_choice":null,"functions":[{"name":"f"}],"function_call":{"name":"f"}',
+            f'"tools":[{TOOL_F}],"tool_choice":{TOOL_F}',
+        ),
+        ('"functions":[{"name":"f"}],"tools":[]', '"functions":[{"name":"f"}],"tools":[]'),
+        ('"function_call":"auto","tool_choice":"none"', '"function_call":"auto","tool_choice":"none"'),
+        ('"functions":null,"function_call":null', '"functions":null,"function_call":null'),
+    ],
+)
+def test_the_old_function_fields_take_their_new_names(sent: str, received: str) -> None:
+    """`functions` and `function_call` become `tools` and `tool_choice` unless those are set; the rest stays."""
+    assert composed('{"model":"m",' + sent + "," + USER + "}") == '{"model":"m",' + received + "," + USER + "}"
+    assert composed("{" + sent + ',"model":"m",' + USER + "}") == "{" + received + ',"model":"m",' + USER + "}"
+
+
+def test_every_rule_about_tools_holds_for_functions() -> None:
+    """A `function_call` that names no offered function is refused as a `tool_choice` would be."""
+    text = '{"model":"m","functions":[{"name":"f"}],"function_call":{"name":"g"},' + USER + "}"
+    with pytest.raises(ValidationRefusal, match="not among the tools"):
+        validate(parse_body(text.encode(), CHAT), BASELINE)

@@ -71,6 +71,42 @@ def test_only_an_object_is_a_request(endpoint: Endpoint, document: str) -> None:
         parse_body(document.encode(), endpoint)
 
 
+TOO_WIDE = [
+    (CHAT, {"n": -1}, "n"), (CHAT, {"n": 2**32}, "n"),
+    (CHAT, {"max_completion_tokens": 2**32}, "max_completion_tokens"),
+    (CHAT, {"stop_token_ids": [1, -1]}, "stop_token_ids[1]"), (CHAT, {"stop_token_ids": [2**32]}, "stop_token_ids[0]"),
+    (CHAT, {"top_k": 2**31}, "top_k"), (CHAT, {"top_k": -(2**31) - 1}, "top_k"),
+    (CHAT, {"sampling_seed": -1}, "sampling_seed"), (CHAT, {"sampling_seed": 2**64}, "sampling_seed"),
+    (CHAT, {"seed": 2**63}, "seed"), (COMPLETIONS, {"seed": -(2**63) - 1}, "seed"),
+    (COMPLETIONS, {"logprobs": -1}, "logprobs"), (COMPLETIONS, {"best_of": -1}, "best_of"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("endpoint", "fields", "where"), TOO_WIDE)
+def test_an_integer_beyond_its_width_is_a_misfit(endpoint: Endpoint, fields: dict[str, Any], where: str) -> None:
+    """Counts below zero and integers no machine type of theirs holds do not fit the schema: code json_parse_error."""
+    with pytest.raises(ParseRefusal, match="must be an integer from") as caught:
+        judge(endpoint, **fields)
+    assert f" {where}: " in caught.value.message
+
+
+UNNAMED = [
+    {"seed": "1"}, {"seed": 1.5}, {"metadata": []}, {"metadata": {"a": 1}}, {"modalities": "text"}, {"modalities": [1]},
+    {"service_tier": 1}, {"prompt_cache_key": 1}, {"safety_identifier": 1}, {"return_audio": "yes"},
+    {"session_params": []}, {"functions": [{}]}, {"function_call": "required"}, {"function_call": {"x": "f"}},
+    {"messages": [USER, {"role": "function", "name": "f", "content": [{"type": "text", "text": "x"}]}]},
+    {"messages": [USER, {"role": "function", "name": "f", "content": None}]},
+    {"tools": TOOLS, "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function"}]}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", UNNAMED)
+def test_where_the_contract_is_silent_types_are_the_real_gateway_s(fields: dict[str, Any]) -> None:
+    """Fields that no table names and the real gateway types are refused as json_parse_error when of another type."""
+    with pytest.raises(ParseRefusal):
+        judge(CHAT, **fields)
+
+
 def test_a_misfit_wins_over_a_bound() -> None:
     """With both kinds of failure the request counts as not parsed."""
     with pytest.raises(ParseRefusal):
@@ -118,7 +154,8 @@ ACCEPTED = [
     (CHAT, {"stop": None, "tools": None, "logit_bias": None, "response_format": None, "stream_options": None}),
     (CHAT, {"messages": [{"role": "system"}, USER, {"role": "assistant", "content": None}]}),
     (CHAT, {"messages": [{"role": "user", "content": [{"type": "odd", "x": 1}, {}, {"type": "text"}]}]}),
-    (CHAT, {"zz": {"any": [1]}, "metadata": 5}), (CHAT, {"thinking": {"type": None, "budget_tokens": 5}}),
+    (CHAT, {"zz": {"any": [1]}, "store": 5}), (CHAT, {"n": None, "seed": -5, "metadata": {"a": "b"}}),
+    (CHAT, {"thinking": {"type": None, "budget_tokens": 5}}),
     (CHAT, {"tool_choice": "auto"}), (CHAT, {"tool_choice": "none", "tools": []}),
     (CHAT, {"tool_choice": "required", "tools": TOOLS}),
     (CHAT, {"tool_choice": {"type": "function", "function": {"name": "f"}}, "tools": TOOLS}),
@@ -194,7 +231,7 @@ def test_a_modelled_key_must_not_stand_twice(text: str, key: str) -> None:
     "text",
     [
         '{"model":"m","messages":[{"role":"user","content":"x"}],"zz":1,"zz":2}',
-        '{"model":"m","messages":[{"role":"user","content":"x","zz":1,"zz":2}],"metadata":{"model":1,"model":2}}',
+        '{"model":"m","messages":[{"role":"user","content":"x","zz":1,"zz":2}],"other":{"model":1,"model":2}}',
         '{"model":"m","messages":[{"role":"user","content":[{"type":"odd","text":1,"text":2}]}]}',
         '{"model":"m","messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"model":1,"model":2}}',
     ],
