@@ -1,0 +1,88 @@
+"""Which field cases could notice an automatic mutant, and the subjects made of both."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft202012Validator
+
+from conformance.fieldcases import cases
+from tests.mutants import automatic, models
+from tests.mutants.judge import FIELDS
+from tests.mutants.trial import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from conformance.fieldcases import Case
+    from tests.mutants.automatic import Automatic
+    from tests.mutants.judge import Check
+
+MOST_CASES = 6
+# What the server checks by hand because the models cannot say it; off where a mutant's document no longer says it.
+BY_HAND = {
+    "exclusion lost": "reference_server.stages.validate:_beyond_the_model",
+    "any value": "reference_server.stages.parse:_beyond_the_model",
+}
+
+
+def telling(mutant: Automatic) -> list[Case]:
+    """The cases that a gateway which follows the broken document answers otherwise, the field's own first.
+
+    Worked out from the two documents alone. A changed default is not to be seen in any answer of the document; there
+    the field's cases are taken as they are.
+    """
+    document = mutant.document()
+    name = automatic.endpoint_schema(mutant.prefix, document)
+    gateway = Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": document["components"]})
+    found = [case for case in cases(mutant.prefix) if gateway.is_valid(case.body) != (case.expect == "accepted")]
+    return sorted(found, key=lambda case: not _own(mutant, case))[:MOST_CASES]
+
+
+def _own(mutant: Automatic, case: Case) -> bool:
+    """Whether a case is about the field that a mutant breaks."""
+    keys = [str(step) for step in mutant.path if isinstance(step, str) and step not in {"properties", "oneOf", "anyOf"}]
+    return not keys or f".{keys[0]}." in case.name
+
+
+def subject(mutant: Automatic, file: Path, found: Sequence[Case], checks: Mapping[str, Check]) -> Subject:
+    """What the hive is told of a mutant, and the checks of the cases that could tell."""
+    what: dict[str, Any] = {
+        "models": str(file),
+        "schema": automatic.endpoint_schema(mutant.prefix, mutant.document()),
+        "by_hand": [BY_HAND[mutant.what]] if mutant.what in BY_HAND else [],
+    }
+    return Subject(mutant.name, what, list(_checks(found, checks)), until_failed=True)
+
+
+def _checks(found: Sequence[Case], checks: Mapping[str, Check]) -> Iterator[Check]:
+    """The checks that run these cases."""
+    for case in found:
+        test = "test_a_field_is_accepted" if case.expect == "accepted" else "test_a_field_is_refused"
+        yield next(
+            check
+            for check in checks.values()
+            if check.written == f"{FIELDS}::{test}" and check.parameters.get("case") == case
+        )
+
+
+def prepare(mutant: Automatic, folder: Path) -> tuple[Path | None, list[Case], str]:
+    """Models and telling cases of a mutant; no models and a reason where the generator refuses."""
+    found = telling(mutant)
+    if not found:
+        return None, [], "no case answers otherwise by the broken document than by the true one"
+    try:
+        return models.generate(mutant, folder), found, ""
+    except ValueError as problem:
+        return None, found, str(problem)
+
+
+def prepare_all(
+    mutants: Sequence[Automatic], folder: Path, processes: int
+) -> list[tuple[Path | None, list[Case], str]]:
+    """`prepare` for many, in several processes, in the same order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(processes) as pool:
+        return list(pool.map(prepare, mutants, [folder] * len(mutants), chunksize=8))
