@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from conformance.harness import bodies
 from conformance.harness.bodies import OMIT, PROMPT
 from conformance.harness.client import DEFAULT_BOUND_S, Live
-from conformance.harness.errors import Disproved, HarnessError
+from conformance.harness.errors import Disproved
 from conformance.harness.worker import Proof, Scripted, Worker
 
 if TYPE_CHECKING:
@@ -304,11 +304,6 @@ class Gateway:
             if token is not None and "authorization" not in names
             else list(headers)
         )
-
-    @property
-    def admin(self) -> Any:
-        """Reserved for a client of the workers API; use `get`/`post` on `/workers`."""
-        raise HarnessError("gateway.admin is not built; use gateway.get('/workers')")
 
 
 class _Opening:

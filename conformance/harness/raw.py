@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BOUND_S = 15.0
 PATIENCE_S = 2.5  # how long a gateway may say nothing before the client half-closes
 QUIET_S = 0.3  # how long nothing must come behind the last answer expected
+LINGER_S = 3.0  # the same where the gateway is to close: it may first read what the client still sends
 LAST_S = 1.5  # how long a gateway may take to close after the client's FIN, once it has answered
 READ_BYTES = 1 << 16
 
@@ -171,6 +172,7 @@ async def converse(
     *steps: Step,
     methods: Sequence[str] = ("POST",),
     patience_s: float = PATIENCE_S,
+    quiet_s: float = QUIET_S,
     within_s: float = BOUND_S,
 ) -> Conversation:
     """Write the steps to one new connection and read what comes back; the answers become part of the evidence.
@@ -181,6 +183,7 @@ async def converse(
         steps: bytes and what lies between them; the end of each bytes object is the end of a segment.
         methods: of the requests an honest reader finds in it: so many answers are waited for.
         patience_s: how long to wait for the next byte before the client half-closes.
+        quiet_s: how long nothing must come behind the last answer before the connection counts as left open.
         within_s: bound of the whole conversation.
 
     Raises:
@@ -200,7 +203,7 @@ async def converse(
     line = _Line(reader, writer, answers)
     sender = asyncio.create_task(line.send(steps))
     try:
-        await _listen(line, sender, len(methods), patience_s, started + within_s)
+        await _listen(line, sender, len(methods), (patience_s, quiet_s), started + within_s)
         end = line.end
         await _drain(line)
     finally:
@@ -215,7 +218,9 @@ async def converse(
     return talk
 
 
-async def _listen(line: _Line, sender: asyncio.Task[None], expected: int, patience_s: float, deadline: float) -> None:
+async def _listen(
+    line: _Line, sender: asyncio.Task[None], expected: int, patience: tuple[float, float], deadline: float
+) -> None:
     """Read until the gateway closes, has given the answers expected and is quiet, or has used up its bound."""
     half_closed = False
     while line.end == "open" and time.monotonic() < deadline:
@@ -224,9 +229,12 @@ async def _listen(line: _Line, sender: asyncio.Task[None], expected: int, patien
         if not sender.done():
             line.last_byte = time.monotonic()
             continue
+        patience_s, quiet_s = patience
+        silent_s = time.monotonic() - line.last_byte
         if line.answers.complete >= expected:
-            return
-        if not half_closed and time.monotonic() - line.last_byte > patience_s:
+            if silent_s >= quiet_s:
+                return
+        elif not half_closed and silent_s > patience_s:
             half_closed = True
             with contextlib.suppress(OSError, RuntimeError):  # the other side was faster
                 line.writer.write_eof()

@@ -145,6 +145,15 @@ class Run:
             self._server = Server(self)
         return self._server.address
 
+    def casualties(self) -> list[str]:
+        """What is said of every process of this run that ended before it was stopped, its last output included."""
+        return [
+            self.redactor.text(process.describe())
+            for running in self._running
+            for process in running.processes
+            if process.status is not None
+        ]
+
     def close(self) -> None:
         """Stop everything this process started."""
         self._closed = True

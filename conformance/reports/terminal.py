@@ -32,6 +32,8 @@ def write(results: Results, terminal: TerminalReporter) -> None:
         line = name.ljust(width) + "".join(f"{number or '·':>11}" for number in numbers)
         terminal.write_line(line, red=bool(bad))
     _reasons(results, terminal)
+    for story in run.casualties():
+        terminal.write_line(f"ended during the run: {story}", red=True)
     counts = results.counts()
     terminal.write_line(
         f"planned {sum(counts.values())} = " + " + ".join(f"{number} {verdict}" for verdict, number in counts.items()),
