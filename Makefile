@@ -30,6 +30,7 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+	$(BIN)/mypy --explicit-package-bases --namespace-packages tests
 
 imports: $(STAMP)
 	$(BIN)/lint-imports

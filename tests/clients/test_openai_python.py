@@ -16,10 +16,12 @@ from fake_workers.wire import json as json_answer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageParam
+
     from tests.clients.conftest import Stack
 
 MODELS = ["m-sglang", "m-vllm", "m-tokenspeed"]
-WEATHER = {
+WEATHER: ChatCompletionFunctionToolParam = {
     "type": "function",
     "function": {
         "name": "weather",
@@ -35,7 +37,7 @@ def client(stack: Stack) -> Iterator[openai.OpenAI]:
         yield made
 
 
-def _ask(text: str) -> list[dict[str, str]]:
+def _ask(text: str) -> list[ChatCompletionMessageParam]:
     return [{"role": "user", "content": text}]
 
 

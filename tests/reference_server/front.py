@@ -144,7 +144,7 @@ class Front:
     def __init__(self, settings: Settings | None = None, workers: StubWorkers | None = None) -> None:
         self.workers = workers or StubWorkers()
         self.door = OpenDoor()
-        self.state = ServerState(settings or Settings(), self.workers, self.door)  # type: ignore[arg-type]  # a stub response
+        self.state = ServerState(settings or Settings(), self.workers, self.door)
         self.app: Quart = create_app(self.state)
         self.leave = asyncio.Event()
         self.first_chunk = asyncio.Event()

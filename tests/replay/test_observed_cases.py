@@ -11,7 +11,7 @@ import json
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h11
 import pytest
@@ -20,9 +20,6 @@ import yaml
 from fake_workers.control import Control
 from fake_workers.script import Script
 from fake_workers.wire import body as answer_with
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HERE = Path(__file__).parent
 CASES: list[dict[str, Any]] = [
@@ -114,12 +111,6 @@ def _error_kind(answer: Answer) -> Any:
     if set(error) == {"message", "type", "code"} and error["type"] == "invalid_request_error":
         return {"json_parse_error": "parse", 400: "validation"}.get(error["code"], error["code"])
     return {"code": error["code"], "type": error["type"]}
-
-
-@pytest.fixture(scope="module")
-def ports(replay_stack: Any) -> Iterator[dict[str, int]]:
-    """Ports of the two gateways the cases were recorded on."""
-    return replay_stack.ports
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
