@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.02
 LOG_LINES = 15
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # Below the ephemeral range of Linux (32768-60999), so that no outgoing connection takes the port between two steps.
 PORTS = range(20000, 32000)
 
@@ -60,7 +62,7 @@ class Process:
         text = ""
         for file in (self.out_file, self.err_file):
             if file.exists():
-                text += file.read_bytes()[-16384:].decode("utf-8", errors="replace")
+                text += COLOURS.sub("", file.read_bytes()[-16384:].decode("utf-8", errors="replace"))
         return "\n".join(line[:400] for line in text.splitlines()[-lines:]) or "(it wrote nothing)"
 
     def describe(self) -> str:
