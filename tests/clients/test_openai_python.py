@@ -89,6 +89,7 @@ def test_tools(client: openai.OpenAI, model: str) -> None:
     )
     calls = answer.choices[0].message.tool_calls
     assert calls
+    assert calls[0].type == "function"
     assert calls[0].function.name == "weather"
     assert isinstance(json.loads(calls[0].function.arguments)["city"], str)
 
