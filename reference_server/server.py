@@ -16,7 +16,7 @@ from hypercorn.asyncio import serve as hypercorn_serve
 from hypercorn.config import Config
 from prometheus_client.exposition import start_http_server
 
-from reference_server import http2, tcp
+from reference_server import http1, http2, tcp
 from reference_server.app import create_app
 from reference_server.errors import StartupError
 from reference_server.state import ServerState
@@ -51,6 +51,7 @@ async def run(settings: Settings, out: TextIO) -> None:
         StartupError: a port or host that cannot be listened at.
     """
     http2.install()
+    http1.install()
     tcp.install()
     listening = bind(settings.host, settings.port, "--port")
     url = _url(listening)
