@@ -37,7 +37,7 @@ async def test_bad_chunk_size(gateway: Gateway, worker: Worker, written: str) ->
     """A size that is no hexadecimal number, or too large for any, is refused; nothing behind it is a request."""
     raw = await Raw.of(gateway, worker)
     size = written.format(n=len(raw.body), wrapped=2**64 + len(raw.body)).encode("latin-1")
-    talk = await raw.say(raw.head(CHUNKED) + size + CRLF + raw.body + CRLF + LAST_CHUNK + raw.smuggled())
+    talk = await raw.say(raw.head(CHUNKED) + size + CRLF + raw.body + CRLF + LAST_CHUNK + raw.smuggled(), closing=True)
     await raw.refused(talk)
     closes(talk)
 
@@ -50,7 +50,7 @@ async def test_no_line_end_behind_chunk(gateway: Gateway, worker: Worker, behind
     """Chunk data without CRLF behind it is refused; nothing behind it is a request."""
     raw = await Raw.of(gateway, worker)
     data = b"%x\r\n" % len(raw.body) + raw.body + behind + LAST_CHUNK
-    talk = await raw.say(raw.head(CHUNKED) + data + raw.smuggled())
+    talk = await raw.say(raw.head(CHUNKED) + data + raw.smuggled(), closing=True)
     await raw.refused(talk)
     closes(talk)
 
@@ -89,8 +89,8 @@ async def test_request_hidden_behind_extension(gateway: Gateway, worker: Worker)
 
 @pytest.mark.parametrize(
     "extension",
-    [b";a", b";a=b", b';a="b c"', b" ;a = b", b";a=1;b=2;c"],
-    ids=["name", "value", "quoted", "bws", "many"],
+    [b";a", b";a=b", b';a="b c"', b";a=1;b=2;c"],
+    ids=["name", "value", "quoted", "many"],
 )
 @clause("transport.raw.chunk.extension_ignored")
 async def test_extension_is_ignored(gateway: Gateway, worker: Worker, extension: bytes) -> None:
@@ -98,6 +98,15 @@ async def test_extension_is_ignored(gateway: Gateway, worker: Worker, extension:
     raw = await Raw.of(gateway, worker)
     data = b"%x" % len(raw.body) + extension + CRLF + raw.body + CRLF + LAST_CHUNK
     await raw.served(await raw.say(raw.head(CHUNKED) + data))
+
+
+@pytest.mark.parametrize("extension", [b" ;a=b", b";a = b", b" "], ids=["before", "inside", "no-extension"])
+@clause("transport.raw.chunk.extension_blank")
+async def test_blank_before_extension(gateway: Gateway, worker: Worker, extension: bytes) -> None:
+    """Blanks round the parts of a chunk's line are passed over or refused; the worker gets the data or nothing."""
+    raw = await Raw.of(gateway, worker)
+    data = b"%x" % len(raw.body) + extension + CRLF + raw.body + CRLF + LAST_CHUNK
+    await raw.refused_or_served(await raw.say(raw.head(CHUNKED) + data))
 
 
 @clause("transport.raw.chunk.extension_bounded")
@@ -137,7 +146,7 @@ async def test_chunks_without_their_end(gateway: Gateway, worker: Worker, kept: 
     raw = await Raw.of(gateway, worker)
     whole = chunked(raw.body)
     data = {0: whole[: -len(LAST_CHUNK)], 3: whole[:-2], 6: whole[: -len(LAST_CHUNK) - 6]}[kept]
-    talk = await raw.say(raw.head(CHUNKED) + data, Fin())
+    talk = await raw.say(raw.head(CHUNKED) + data, Fin(), closing=True)
     await raw.refused(talk)
     closes(talk)
 

@@ -77,7 +77,7 @@ async def test_request_behind_a_stream(gateway: Gateway, worker: Worker) -> None
 async def test_half_close_behind_request(gateway: Gateway, worker: Worker, *, stream: bool) -> None:
     """A client that half-closes behind its request is answered whole, or sees the connection closed; it never waits."""
     raw = await Raw.of(gateway, worker, stream=stream)
-    talk = await raw.say(raw.honest(), Fin())
+    talk = await raw.say(raw.honest(), Fin(), closing=True)
     if talk.status is not None:
         assert talk.status in {200, 499}
         assert talk.first.closed_cleanly or talk.closed
@@ -90,7 +90,7 @@ async def test_half_close_behind_request(gateway: Gateway, worker: Worker, *, st
 async def test_half_close_in_head(gateway: Gateway, worker: Worker) -> None:
     """A client that half-closes inside its head has sent no request: a 4xx or a closed connection, and no dispatch."""
     raw = await Raw.of(gateway, worker)
-    talk = await raw.say(raw.honest()[: -len(raw.body) - 2], Fin())
+    talk = await raw.say(raw.honest()[: -len(raw.body) - 2], Fin(), closing=True)
     await raw.refused(talk)
     assert talk.closed
 
@@ -162,7 +162,7 @@ async def test_http_1_0_keep_alive(gateway: Gateway, worker: Worker, *, stream: 
     second = worker.script()
     again = request_for(raw, second)
     first = raw.honest("Connection: keep-alive", first=f"POST {CHAT} HTTP/1.0")
-    talk = await raw.say(first, Answered(1), again)
+    talk = await raw.say(first, Answered(1), again, closing=True)
     assert talk.status == 200
     assert talk.first.headers.get("transfer-encoding") is None
     if len(talk.answers) > 1:

@@ -155,7 +155,7 @@ async def test_endless_head(gateway: Gateway, worker: Worker) -> None:
     """A head that never ends is cut off: the gateway answers with a 4xx or closes, before 16 MiB of it are read."""
     raw = await Raw.of(gateway, worker)
     endless = [b"".join(b"X-%d-%d: %s\r\n" % (block, at, b"a" * 100) for at in range(600)) for block in range(256)]
-    talk = await raw.say(raw.head()[:-2], *endless)
+    talk = await raw.say(raw.head()[:-2], *endless, closing=True)
     await raw.refused(talk, TOO_LARGE)
     assert talk.closed
 

@@ -42,8 +42,8 @@ async def test_two_hosts(gateway: Gateway, worker: Worker, second: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["exa mple.com", "a,b", "http://example.com", "example.com/path", "user@example.com", "a:b:c", "exa<mple"],
-    ids=["blank", "list", "url", "path", "user", "two-colons", "angle"],
+    ["exa mple.com", "http://example.com", "example.com/path", "user@example.com", "a:b:c", "exa<mple"],
+    ids=["blank", "url", "path", "user", "two-colons", "angle"],
 )
 @clause("transport.raw.host.invalid")
 async def test_invalid_host(gateway: Gateway, worker: Worker, value: str) -> None:

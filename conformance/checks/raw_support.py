@@ -7,12 +7,13 @@ never there, the seen one at most once, and then whole.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from conformance.harness.bodies import encode
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
-from conformance.harness.raw import Conversation, Step, converse, netloc
+from conformance.harness.raw import LINGER_S, QUIET_S, Conversation, Step, converse, netloc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -83,9 +84,14 @@ class Raw:
         body = encode(self.gateway.chat_body(self.hidden))
         return self.head(f"Content-Length: {len(body)}") + body
 
-    async def say(self, *steps: Step, methods: Sequence[str] = ("POST",), patience_s: float = 2.5) -> Conversation:
-        """Write the steps to a connection of their own."""
-        return await converse(self.gateway, self.worker, *steps, methods=methods, patience_s=patience_s)
+    async def say(
+        self, *steps: Step, methods: Sequence[str] = ("POST",), patience_s: float = 2.5, closing: bool = False
+    ) -> Conversation:
+        """Write the steps to a connection of their own; `closing`: the gateway is to close it, and gets time for it."""
+        quiet_s = LINGER_S if closing else QUIET_S
+        return await converse(
+            self.gateway, self.worker, *steps, methods=methods, patience_s=patience_s, quiet_s=quiet_s
+        )
 
     async def nothing_smuggled(self) -> None:
         """No worker saw the hidden request, neither as one nor as the beginning of one."""
@@ -104,29 +110,35 @@ class Raw:
         await self.seen.never_seen(because=self.proof)
         await self.nothing_smuggled()
 
-    async def served(self, talk: Conversation, body: bytes | None = None) -> Entry:
-        """The client got 200, and a worker one request with this body (default: the honest one) under one framing."""
+    async def served(self, talk: Conversation) -> Entry:
+        """The client got 200, and a worker the honest request once, whole, under one framing."""
         if talk.status != 200:
             raise Disproved("not served", f"expected 200: {talk.brief()}")
         entry = await self.seen.only()
         await self.nothing_smuggled()
-        return self.whole(entry, self.body if body is None else body)
+        return self.whole(entry)
 
-    def whole(self, entry: Entry, body: bytes) -> Entry:
-        """The entry, whose body must be this one under one framing."""
-        if entry.body != body:
-            raise Disproved("worker received other bytes", f"{entry.body[:300]!r} instead of {body[:300]!r}")
+    def whole(self, entry: Entry) -> Entry:
+        """The entry, which must be the honest request and nothing else, under one framing.
+
+        A gateway may write the JSON anew, so values are compared and not bytes.
+        """
+        sent = json.loads(self.body)
+        try:
+            got = entry.json
+        except ValueError:
+            got = None
+        if not isinstance(got, dict) or any(got.get(name) != value for name, value in sent.items()):
+            raise Disproved("worker received another body", f"{entry.body[:300]!r} instead of {self.body[:300]!r}")
         framings = entry.header_all("content-length") + entry.header_all("transfer-encoding")
         if len(framings) != 1:
             raise Disproved("worker received another framing", f"{framings} in {entry.head!r}")
         return entry
 
-    async def refused_or_served(
-        self, talk: Conversation, body: bytes | None = None, statuses: Collection[int] = REFUSALS
-    ) -> Entry | None:
+    async def refused_or_served(self, talk: Conversation, statuses: Collection[int] = REFUSALS) -> Entry | None:
         """One of the two, properly; the worker's entry if it was served."""
         if talk.status == 200:
-            return await self.served(talk, body)
+            return await self.served(talk)
         await self.refused(talk, statuses)
         return None
 
