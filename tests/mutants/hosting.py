@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hypercorn.asyncio import serve
 
-from reference_server import flags, http2, server
+from reference_server import flags, http1, http2, server
 from reference_server.app import create_app
 from reference_server.state import ServerState
 from reference_server.workers.fleet import Fleet
@@ -43,6 +43,7 @@ class Base:
 async def base(settings: Settings, vice: Vice | None = None) -> Base:
     """Build one and wait until its workers are registered (at most `READY_WITHIN_S`)."""
     http2.install()
+    http1.install()
     if vice is not None:
         install(vice)
         settings = vice.settings(settings) if vice.settings else settings
