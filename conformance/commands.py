@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conformance.differ import run as differ
 from conformance.harness.errors import HarnessError, UserError
 from conformance.targets import accept
 from spec import SpecError, clauses
@@ -45,6 +46,10 @@ def parser() -> argparse.ArgumentParser:
     holding = commands.add_parser("up", help="bring up a gateway with its fake workers and keep it until Ctrl-C")
     holding.add_argument("--gateway", metavar="NAME[@VERSION]", default="reference")
     holding.add_argument("--configuration", default="default")
+    differing = commands.add_parser(
+        "differ", help="send generated requests to two gateways and tell where they disagree"
+    )
+    differ.add_options(differing)
     return top
 
 
@@ -56,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return list_clauses(options.section, options.clauses, as_json=options.json)
         if options.command == "accept":
             return accept.run(options)
+        if options.command == "differ":
+            return differ.run(options)
         return hold(options.gateway, options.configuration)
     except (UserError, SpecError, HarnessError) as problem:
         sys.stderr.write(f"error: {problem}\n")

@@ -110,8 +110,8 @@ def attach(options: Options, configuration: Configuration, url: str, log_dir: Pa
     try:
         if configuration.registered:
             if not ports:
-                ids = asyncio.run(_register(url, workers, options.admin_key))
-                running.undo.append(lambda: asyncio.run(_remove(url, ids, options.admin_key)))
+                ids = asyncio.run(register(url, workers, options.admin_key))
+                running.undo.append(lambda: asyncio.run(remove(url, ids, options.admin_key)))
             asyncio.run(until_routed(running.environment))
     except HarnessError as problem:
         running.stop()
@@ -143,13 +143,13 @@ def _advertised(worker: WorkerAt, host: str) -> WorkerAt:
     return WorkerAt(worker.name, worker.engine, worker.model, f"http://{host}:{urlsplit(worker.url).port}")
 
 
-async def _register(url: str, workers: Sequence[WorkerAt], key: str | None) -> list[str]:
+async def register(url: str, workers: Sequence[WorkerAt], key: str | None) -> list[str]:
     """Add the workers through POST /workers; returns their ids. What was added before a failure is taken away again."""
     ids: list[str] = []
     for worker in workers:
         answer = await once(url, "POST", "/workers", {"url": worker.url}, key=key)
         if answer is None or answer.status not in {200, 201, 202}:
-            await _remove(url, ids, key)
+            await remove(url, ids, key)
             raise TargetError(f"POST /workers does not add a worker: {_refusal(answer)}")
         ids.append(_id_of(answer, worker))
     return ids
@@ -176,7 +176,7 @@ def _id_of(answer: Exchange, worker: WorkerAt) -> str:
         return worker.url
 
 
-async def _remove(url: str, ids: Sequence[str], key: str | None) -> None:
+async def remove(url: str, ids: Sequence[str], key: str | None) -> None:
     """Take the workers away again, and wait (bounded) until they are gone."""
     for each in ids:
         await once(url, "DELETE", f"/workers/{quote(each, safe='')}", key=key)
