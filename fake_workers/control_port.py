@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT_S = 600.0
 _KEEP_ALIVE_S = 600.0
+_FINAL_STATUSES = range(200, 600)
 
 
 class _Refused(Exception):  # noqa: N818 - an answer of the control port
@@ -165,7 +166,7 @@ class ControlPort:
         if not isinstance(wanted, dict):
             raise ScriptError("the body must be an object with 'listening' and 'health'")
         health = wanted.get("health")
-        if health is not None and health != "hang" and not (isinstance(health, int) and 200 <= health <= 599):  # noqa: PLR2004
+        if health is not None and health != "hang" and not (isinstance(health, int) and health in _FINAL_STATUSES):
             raise ScriptError(
                 f"health={health!r}: must be a status from 200 to 599, 'hang', or null for the engine's own"
             )

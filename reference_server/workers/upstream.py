@@ -101,7 +101,7 @@ def _connector(pool_idle_timeout_s: float) -> aiohttp.TCPConnector:
     )
     # aiohttp has no public way to choose the protocol class; tests/reference_server/workers/test_upstream_faults.py
     # proves what depends on it, so a version that changes this is noticed.
-    connector._factory = lambda: _Connection(connector._loop)  # type: ignore[assignment]
+    connector._factory = lambda: _Connection(connector._loop)  # type: ignore[assignment]  # was a partial
     return connector
 
 

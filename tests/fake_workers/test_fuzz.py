@@ -176,7 +176,7 @@ HEADS = st.sampled_from(
 async def test_no_bytes_break_the_parser(pieces: list[bytes]) -> None:
     """Any bytes in any pieces are taken without an exception or an endless loop, and the connection can be lost."""
     app = App()
-    connection = HttpConnection(app, Limits(head_bytes=64, body_bytes=64), OpenConnections(), 1)  # type: ignore[arg-type]
+    connection = HttpConnection(app, Limits(head_bytes=64, body_bytes=64), OpenConnections(), 1)  # type: ignore[arg-type]  # a stub app
     connection.connection_made(Transport())
     for piece in pieces:
         connection.data_received(piece)
@@ -189,7 +189,7 @@ async def test_no_bytes_break_the_parser(pieces: list[bytes]) -> None:
 async def test_requests_survive_any_cutting(bodies: list[bytes], size: int, *, chunked: bool) -> None:
     """Pipelined requests come out as they went in, wherever the bytes are cut."""
     app = App()
-    connection = HttpConnection(app, Limits(), OpenConnections(), 1)  # type: ignore[arg-type]
+    connection = HttpConnection(app, Limits(), OpenConnections(), 1)  # type: ignore[arg-type]  # a stub app
     connection.connection_made(Transport())
     stream = b""
     for body in bodies:
