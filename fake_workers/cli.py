@@ -7,8 +7,10 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from fake_workers.errors import SpecError
@@ -77,21 +79,25 @@ async def serve(fleet: Fleet, *, exit_with_parent: bool) -> None:
         loop.add_signal_handler(number, stopped.set)
     async with fleet:
         if exit_with_parent:
-            await _watch_stdin(stopped)
+            _watch_stdin(stopped)
         sys.stdout.write(json.dumps(fleet.describe(), separators=(",", ":")) + "\n")
         sys.stdout.flush()
         await stopped.wait()
 
 
-async def _watch_stdin(stopped: asyncio.Event) -> None:
-    class Stdin(asyncio.Protocol):
-        def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-            stopped.set()
+def _watch_stdin(stopped: asyncio.Event) -> None:
+    """Set the event when stdin ends. A thread waits for it, since an event loop cannot watch every kind of file."""
+    loop = asyncio.get_running_loop()
 
-    try:
-        await asyncio.get_running_loop().connect_read_pipe(Stdin, sys.stdin)
-    except (OSError, ValueError):
-        raise SpecError("--exit-with-parent needs a pipe as stdin, held open by the parent") from None
+    def wait() -> None:
+        # os.read and not sys.stdin: a buffered reader's lock would abort the interpreter at its end.
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        with contextlib.suppress(RuntimeError):  # the loop is closed already
+            loop.call_soon_threadsafe(stopped.set)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

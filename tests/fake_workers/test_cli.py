@@ -73,6 +73,13 @@ def test_exit_with_parent(start: Start) -> None:
     assert process.wait(timeout=BOUND_S) == 0
 
 
+def test_exit_with_a_parent_that_gave_no_pipe() -> None:
+    """A stdin that is no pipe and at its end already ends it as cleanly."""
+    command = [*COMMAND, "--exit-with-parent"]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=BOUND_S, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_open_streams_do_not_keep_it(start: Start) -> None:
     """A request under way does not keep it from stopping."""
     process = start("--latency", "70b", "--model", "m")
