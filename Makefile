@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 JOBS ?= 4
 
-.PHONY: setup conformance test lint types imports docstrings units models lock clean
+.PHONY: setup conformance test lint types imports docstrings units models lock readings clean
 
 setup: $(STAMP)
 
@@ -48,6 +48,10 @@ models: $(STAMP)
 # Resolve the dependency ranges of pyproject.toml again (needs the network).
 lock:
 	$(BIN)/uv pip compile --quiet --all-extras --generate-hashes --no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements/dev.lock
+
+# The page of readings, made from the clause rows.
+readings: $(STAMP)
+	$(BIN)/python -m spec.readings > docs/readings.md
 
 clean:
 	rm -rf $(VENV) build reports .targets .mypy_cache .ruff_cache .import_linter_cache
