@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from jsonschema import Draft202012Validator
+
 import spec
 from spec.fields import prefixes, request_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 Schema = dict[str, Any]
 Change = tuple[str, Schema]
@@ -45,6 +47,16 @@ class Automatic:
         place = ".".join(str(step) for step in self.path if step != "properties")
         return f"{self.prefix}:{self.schema}{'.' if place else ''}{place}:{self.what}"
 
+    @property
+    def field(self) -> str:
+        """The property of the schema that the constraint is about; empty for the schema itself."""
+        return str(self.path[1]) if self.path[:1] == ("properties",) else ""
+
+    @property
+    def stricter(self) -> bool:
+        """Whether the broken document refuses something more, which generated models cannot always do."""
+        return self.what.endswith(" refused")
+
     def document(self) -> dict[str, Any]:
         """A copy of the document with the constraint broken, and no request schema but this mutant's."""
         whole = spec.openapi()
@@ -64,12 +76,17 @@ class Automatic:
                 target[key] = value
         return {**whole, "components": {**whole["components"], "schemas": kept}}
 
+    def validator(self) -> Draft202012Validator:
+        """Judges bodies as the broken document does."""
+        document = self.document()
+        name = endpoint_schema(self.prefix, document)
+        return Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": document["components"]})
+
 
 @cache
-def mutants() -> tuple[Automatic, ...]:
-    """Every automatic mutant, in the order of the document; names are unique."""
-    found = {each.name: each for prefix in prefixes() for each in _of(prefix)}
-    return tuple(found.values())
+def mutants() -> Mapping[str, Automatic]:
+    """Every automatic mutant by name, in the order of the document."""
+    return {each.name: each for prefix in prefixes() for each in _of(prefix)}
 
 
 def _of(prefix: str) -> Iterator[Automatic]:

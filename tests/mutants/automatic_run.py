@@ -5,8 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft202012Validator
-
 from conformance.fieldcases import cases
 from tests.mutants import automatic, models
 from tests.mutants.judge import FIELDS
@@ -23,28 +21,28 @@ if TYPE_CHECKING:
 MOST_CASES = 6
 # What the server checks by hand because the models cannot say it; off where a mutant's document no longer says it.
 BY_HAND = {
-    "exclusion lost": "reference_server.stages.validate:_beyond_the_model",
-    "any value": "reference_server.stages.parse:_beyond_the_model",
+    "top_k": "reference_server.stages.validate:_beyond_the_model",
+    "logit_bias": "reference_server.stages.parse:_beyond_the_model",
 }
 
 
 def telling(mutant: Automatic) -> list[Case]:
-    """The cases that a gateway which follows the broken document answers otherwise, the field's own first.
+    """The cases that a gateway which follows the broken document answers otherwise: the field's own, if there are.
 
-    Worked out from the two documents alone. A changed default is not to be seen in any answer of the document; there
-    the field's cases are taken as they are.
+    Worked out from the two documents alone.
     """
-    document = mutant.document()
-    name = automatic.endpoint_schema(mutant.prefix, document)
-    gateway = Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": document["components"]})
-    found = [case for case in cases(mutant.prefix) if gateway.is_valid(case.body) != (case.expect == "accepted")]
-    return sorted(found, key=lambda case: not _own(mutant, case))[:MOST_CASES]
+    gateway = mutant.validator()
+    every = cases(mutant.prefix)
+    for some in ([case for case in every if _own(mutant, case)], every):
+        found = [case for case in some if gateway.is_valid(case.body) != (case.expect == "accepted")]
+        if found:
+            return found[:MOST_CASES]
+    return []
 
 
 def _own(mutant: Automatic, case: Case) -> bool:
     """Whether a case is about the field that a mutant breaks."""
-    keys = [str(step) for step in mutant.path if isinstance(step, str) and step not in {"properties", "oneOf", "anyOf"}]
-    return not keys or f".{keys[0]}." in case.name
+    return not mutant.field or f".{mutant.field}." in case.name
 
 
 def subject(mutant: Automatic, file: Path, found: Sequence[Case], checks: Mapping[str, Check]) -> Subject:
@@ -52,7 +50,8 @@ def subject(mutant: Automatic, file: Path, found: Sequence[Case], checks: Mappin
     what: dict[str, Any] = {
         "models": str(file),
         "schema": automatic.endpoint_schema(mutant.prefix, mutant.document()),
-        "by_hand": [BY_HAND[mutant.what]] if mutant.what in BY_HAND else [],
+        "by_hand": [BY_HAND[field]] if (field := mutant.field) in BY_HAND and not mutant.stricter else [],
+        "strict": mutant.name if mutant.stricter else "",
     }
     return Subject(mutant.name, what, list(_checks(found, checks)), until_failed=True)
 

@@ -16,7 +16,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.mutants import hosting, models, named
+from reference_server.errors import ParseRefusal
+from tests.mutants import automatic, hosting, models, named
 from tests.mutants.vice import Vice
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def _by_models(file: Path, question: dict[str, Any]) -> Vice:
     What the server checks by hand, because models cannot say it, is switched off where the document no longer says it.
     """
     model = models.load(file, question["schema"])
+    strict = automatic.mutants()[question["strict"]].validator() if question.get("strict") else None
 
     async def parse(original: Any, this: Call, endpoint: Endpoint) -> ParsedRequest:
         if endpoint.schema != question["schema"]:
@@ -96,6 +98,8 @@ def _by_models(file: Path, question: dict[str, Any]) -> Vice:
             return found
         request: ParsedRequest = await original(this, dataclasses.replace(endpoint, model=model))
         request.endpoint = endpoint
+        if strict is not None and not strict.is_valid(request.body):
+            raise ParseRefusal("not what the broken document allows")
         return request
 
     made = {"reference_server.pipeline:parse": parse}
