@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import fnmatch
 import re
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ class Options:
     workers_at: list[tuple[str, int]] = field(default_factory=list)
     advertise: str | None = None
     deviations: Deviations = field(default_factory=lambda: Deviations(None))
+    unproven: bool = False
+    pace: float = 1.0
 
     @property
     def available(self) -> list[str] | None:
@@ -88,6 +91,10 @@ def add(parser: pytest.Parser) -> None:
         dest="conformance_list",
         help="list the planned checks with their clauses, run nothing",
     )
+    # For trying the suite itself on peers that are no gateways: nothing is asked of the target before it is judged, and
+    # nobody waits long for what will not come. Never for judging, hence not in the help.
+    group.addoption("--unproven", action="store_true", help=argparse.SUPPRESS)
+    group.addoption("--pace", type=float, default=1.0, help=argparse.SUPPRESS)
 
 
 def read(config: pytest.Config) -> Options:
@@ -120,6 +127,8 @@ def read(config: pytest.Config) -> Options:
         workers_at=_addresses(option.workers_at),
         advertise=option.advertise,
         deviations=_deviations(option.deviations, target),
+        unproven=option.unproven,
+        pace=option.pace,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance import options
-from conformance.harness import bounds, verdicts
+from conformance.harness import bounds, pace, verdicts
 from conformance.harness.broker import WORKER_INPUT, connect
 from conformance.harness.errors import UserError
 from conformance.harness.fixtures import _handles, engine, gateway, noise, noise_s, worker
@@ -39,7 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "configured(name): run in this configuration, whatever the clause rows say")
     try:
         chosen = options.read(config)
-        if not hasattr(config, "workerinput"):
+        pace.set_pace(chosen.pace)
+        if not hasattr(config, "workerinput") and not chosen.unproven:
             running.preflight(chosen)
     except UserError as problem:
         raise pytest.UsageError(str(problem)) from None

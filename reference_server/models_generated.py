@@ -111,7 +111,7 @@ class ToolCall(BaseModel):
         extra='allow',
     )
     id: Annotated[StrictStr, Field(description="The call's id.")]
-    type: StrictStr | None = None
+    type: StrictStr
     function: Annotated[
         Function, Field(description='Which function with which arguments.')
     ]
@@ -324,6 +324,12 @@ class CompletionRequest(BaseModel):
     ] = None
     rid: Annotated[
         StrictStr | None, Field(description='Request id for the backend.')
+    ] = None
+    logit_bias: Annotated[
+        dict[str, StrictFloat] | None, Field(description='Bias by token id.')
+    ] = None
+    session_params: Annotated[
+        dict[str, Any] | None, Field(description='Parameters of a session.')
     ] = None
 
 

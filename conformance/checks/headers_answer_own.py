@@ -184,8 +184,10 @@ async def _answers(gateway: Gateway, worker: Worker) -> list[Exchange]:
 
 @clause("response_headers.preempted.not_otherwise")
 async def test_nobody_was_preempted(gateway: Gateway, worker: Worker) -> None:
-    """Where nothing is preempted, nothing says so."""
+    """Where nothing is preempted, nothing says so: neither on what is served nor on what is refused."""
     answers = await _answers(gateway, worker)
+    assert [answer.status for answer in answers[:2]] == [200, 200]
+    assert all(answer.status in range(400, 500) for answer in answers[2:])
     assert [answer.status for answer in answers if "x-smg-preempted" in answer.headers] == []
 
 

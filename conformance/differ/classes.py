@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from conformance.differ.requests import JSON_TYPE, ROUTES, Request, kind_of
-from conformance.fieldcases.bodies import Bodies
-from conformance.fieldcases.samples import Samples
+from conformance.differ.requests import JSON_TYPE, ROUTES, Request, kind_of, ordinary_body
 from conformance.harness.errors import UserError
-from spec import clauses, openapi
+from spec import clauses
 from spec.fields import walk
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def name_of(request: Request, difference: Difference) -> str:
 
 def places(request: Request) -> list[str]:
     """What a request has that the ordinary one has not, or lacks: places in its body, headers, twist, answer."""
-    ordinary = dict(_leaves(_base(request.kind)))
+    ordinary = dict(_leaves(ordinary_body(request.kind)))
     own = dict(_leaves(request.body))
     found = [f"{place}={kind_of(value)}" for place, value in own.items() if ordinary.get(place) != value]
     found += [f"no {place}" for place in ordinary if place not in own and not any(_inside(place, each) for each in own)]
@@ -118,11 +116,6 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(item, f"{place}[]")
     elif place:
         yield place, value
-
-
-@cache
-def _base(kind: str) -> dict[str, Any]:
-    return Bodies(kind, Samples(openapi())).base()
 
 
 @cache

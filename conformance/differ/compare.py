@@ -40,11 +40,12 @@ class Observed:
 
     @property
     def outcome(self) -> str:
-        """Status, and for errors of the gateway's own their shape."""
+        """`served` when the client got the worker's answer, else the status and the shape of the gateway's error."""
         if self.status is None:
             return "no answer"
-        shape = "" if self.relayed or self.status < 400 else f" {error_shape(self.body, self.content_type)}"
-        return f"{self.status}{shape}"
+        if self.relayed:
+            return "served"
+        return f"{self.status} {error_shape(self.body, self.content_type)}" if self.status >= 400 else str(self.status)
 
 
 @dataclass(frozen=True, order=True)
@@ -94,8 +95,8 @@ def differences(left: Observed, right: Observed) -> list[Difference]:
     if left.dispatches != right.dispatches:
         return [Difference("dispatches", "", str(left.dispatches), str(right.dispatches))]
     found = list(_received(left, right))
-    if left.relayed != right.relayed:
-        found.append(Difference("answer", "", *("relayed" if each.relayed else "changed" for each in (left, right))))
+    if left.status != right.status:
+        found.append(Difference("status", "", str(left.status), str(right.status)))
     if left.content_type != right.content_type and left.relayed:
         found.append(Difference("answer type", "", left.content_type, right.content_type))
     return found

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import random
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from conformance.differ import fragments
 from conformance.fieldcases.bodies import LEAVE, Bodies, fill
 from conformance.fieldcases.samples import STEP, UNKNOWN_KEY, UNKNOWN_VALUE, Samples, json_type
 from conformance.harness import bodies
@@ -124,6 +126,10 @@ class Generator:
             place, value = self._placed(kind, top=True)
             if value is not LEAVE and place.steps[0] not in base:
                 base[str(place.steps[0])] = value
+        if dice.random() < 0.3:
+            base |= fragments.together(kind, dice)
+        if kind == "chat" and dice.random() < 0.3:
+            base["messages"] = fragments.conversation(dice)
         if dice.random() < 0.2:
             self._add_unknown_key(base)
         answer = "stream" if base.get("stream") is True else "plain"
@@ -185,3 +191,9 @@ def kind_of(value: Any) -> str:
         size = "huge " if abs(value) >= 2**31 else ""
         return f"{'negative ' if value < 0 else 'zero ' if value == 0 else ''}{size}{json_type(value)}"
     return json_type(value)
+
+
+@cache
+def ordinary_body(kind: str) -> dict[str, Any]:
+    """The smallest valid body of a route. Shared: copy before changing it."""
+    return Bodies(kind, Samples(openapi())).base()

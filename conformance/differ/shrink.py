@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from conformance.differ.requests import JSON_TYPE, Request
+from conformance.differ.requests import JSON_TYPE, Request, ordinary_body
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -46,8 +46,13 @@ def _candidates(request: Request) -> Iterator[Request]:
             yield replace(request, headers=request.headers[:index] + request.headers[index + 1 :])
     if request.answer != "plain":
         yield replace(request, answer="plain")
+    ordinary = ordinary_body(request.kind)
+    for key, value in ordinary.items():
+        if request.body.get(key) != value:
+            yield replace(request, body={**request.body, key: value})
     for path in sorted(_paths(request.body), key=len):
-        yield replace(request, body=_without(request.body, path))
+        if path[0] not in ordinary or request.body[path[0]] != ordinary[path[0]]:
+            yield replace(request, body=_without(request.body, path))
 
 
 def _paths(value: Any, path: Path = ()) -> Iterator[Path]:

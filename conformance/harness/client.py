@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from conformance.harness.answer import AnswerReader
 from conformance.harness.errors import Disproved, TargetError
 from conformance.harness.exchange import Exchange, Outcome
+from conformance.harness.pace import paced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,7 @@ class Live:
         self.exchange = Exchange(method=method, target=target, request=b"".join(request))
         self._address = address
         self._pieces = list(request)
-        self._deadline = time.monotonic() + within_s
+        self._deadline = time.monotonic() + paced(within_s)
         self._receive_buffer = receive_buffer
         self._answer = AnswerReader(self.exchange)
         self._reader: asyncio.StreamReader | None = None
@@ -71,7 +72,7 @@ class Live:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
         try:
             loop = asyncio.get_running_loop()
-            await asyncio.wait_for(loop.sock_connect(sock, self._address), CONNECT_BOUND_S)
+            await asyncio.wait_for(loop.sock_connect(sock, self._address), paced(CONNECT_BOUND_S))
         except OSError as problem:  # TimeoutError is one
             sock.close()
             raise TargetError(
@@ -149,7 +150,7 @@ class Live:
 
     async def head(self, within_s: float | None = None) -> Exchange:
         """Wait for the response head. Disproved when the connection ends, or `within_s` passes, without one."""
-        deadline = None if within_s is None else time.monotonic() + within_s
+        deadline = None if within_s is None else time.monotonic() + paced(within_s)
         while self.exchange.status is None:
             left = None if deadline is None else deadline - time.monotonic()
             if (left is not None and left <= 0) or (not await self._read(left) and self._over(deadline)):
@@ -164,7 +165,7 @@ class Live:
 
         Disproved when the stream ends, or `within_s` passes, before it.
         """
-        deadline = None if within_s is None else time.monotonic() + within_s
+        deadline = None if within_s is None else time.monotonic() + paced(within_s)
         while len(self.exchange.events) <= self._events_given:
             left = None if deadline is None else deadline - time.monotonic()
             if (left is not None and left <= 0) or (not await self._read(left) and self._over(deadline)):
@@ -182,7 +183,7 @@ class Live:
 
     async def until(self, wanted: bytes, within_s: float | None = None) -> bytes:
         """Read until the body contains `wanted`; returns the body so far. Disproved when it never does."""
-        deadline = None if within_s is None else time.monotonic() + within_s
+        deadline = None if within_s is None else time.monotonic() + paced(within_s)
         while wanted not in self.exchange._body:
             left = None if deadline is None else deadline - time.monotonic()
             if (left is not None and left <= 0) or (not await self._read(left) and self._over(deadline)):
@@ -192,7 +193,7 @@ class Live:
     async def silent(self, for_s: float) -> bool:
         """Whether not one byte comes (and the connection stays open) for that long."""
         before = self.exchange.received_bytes
-        await self._read(for_s)
+        await self._read(paced(for_s))
         return self.exchange.outcome == "pending" and self.exchange.received_bytes == before
 
     async def rest(self) -> Exchange:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from conformance.harness.answer import AnswersReader
 from conformance.harness.errors import Disproved, TargetError
+from conformance.harness.pace import paced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +133,7 @@ class _Line:
             self.sent_all = True
 
     async def _until(self, step: Answered) -> None:
-        deadline = time.monotonic() + step.within_s
+        deadline = time.monotonic() + paced(step.within_s)
         while time.monotonic() < deadline and self.end == "open":
             informed = step.informational and self.answers.exchanges[-1].informational
             if informed or self.answers.begun >= max(step.number, 1):
@@ -203,7 +204,7 @@ async def converse(
     line = _Line(reader, writer, answers)
     sender = asyncio.create_task(line.send(steps))
     try:
-        await _listen(line, sender, len(methods), (patience_s, quiet_s), started + within_s)
+        await _listen(line, sender, len(methods), (paced(patience_s), paced(quiet_s)), started + paced(within_s))
         end = line.end
         await _drain(line)
     finally:
@@ -247,6 +248,6 @@ async def _drain(line: _Line) -> None:
     with contextlib.suppress(OSError, RuntimeError):  # the other side was faster
         if line.writer.can_write_eof():
             line.writer.write_eof()
-    deadline = time.monotonic() + LAST_S
+    deadline = time.monotonic() + paced(LAST_S)
     while line.end == "open" and time.monotonic() < deadline:
         await line.read(deadline - time.monotonic())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from conformance.harness.errors import CheckError, Disproved
+from conformance.harness.pace import paced
 from fake_workers.errors import ControlTimeout
 from fake_workers.script import Reply, Script, Wire
 
@@ -101,13 +102,13 @@ class Scripted:
 
     async def reached(self, hold: str, within_s: float = DISPATCH_BOUND_S) -> bool:
         """Whether the worker arrives at the hold in that time."""
-        return await self.worker.control.reached(self.marker, hold, within_s=within_s)
+        return await self.worker.control.reached(self.marker, hold, within_s=paced(within_s))
 
     async def peer_left(self, within_s: float = DISPATCH_BOUND_S) -> Entry:
         """The dispatch whose peer went away before the answer was finished; Disproved if it stays."""
         await self.received(1)
         try:
-            return await self.worker.control.until_peer_closed(self.marker, within_s=within_s)
+            return await self.worker.control.until_peer_closed(self.marker, within_s=paced(within_s))
         except ControlTimeout:
             raise Disproved(
                 "worker still had its peer",
@@ -118,7 +119,7 @@ class Scripted:
         """The dispatch whose answer the worker has sent completely; Disproved if it is not so in time."""
         await self.received(1)
         try:
-            return await self.worker.control.until_completed(self.marker, within_s=within_s)
+            return await self.worker.control.until_completed(self.marker, within_s=paced(within_s))
         except ControlTimeout:
             raise Disproved(
                 "worker could not finish its answer", f"the answer of {self.marker} was not taken in {within_s:g} s"
@@ -127,7 +128,9 @@ class Scripted:
     async def look(self, at_least: int = 0, within_s: float = 0.0) -> list[Entry]:
         """The dispatches so far, waiting for `at_least` so many; never fails."""
         await self.worker.flush()
-        self.entries = await self.worker.control.entries(self.marker, at_least=at_least, within_s=within_s)
+        self.entries = await self.worker.control.entries(
+            self.marker, at_least=at_least, within_s=paced(within_s)
+        )
         return self.entries
 
 

@@ -108,7 +108,7 @@ def attach(options: Options, configuration: Configuration, url: str, log_dir: Pa
         [fleet],
     )
     try:
-        if configuration.registered:
+        if configuration.registered and not options.unproven:
             if not ports:
                 ids = asyncio.run(register(url, workers, options.admin_key))
                 running.undo.append(lambda: asyncio.run(remove(url, ids, options.admin_key)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reference_server import lossless
-from reference_server.endpoints import CHAT
+from reference_server.endpoints import CHAT, COMPLETIONS
 from reference_server.errors import ParseRefusal
 from reference_server.stages import repeats, schema, widths
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from reference_server.lossless import Document
     from reference_server.stages.schema import Problem
 
+_NEVER_NULL = ("echo", "ignore_eos", "no_stop_trim", "skip_special_tokens", "return_hidden_states")
+"""Booleans of Completions. The generated models take null for any field that may be left out."""
 _JSON_MEDIA_TYPE = re.compile(r"application/(?:json|[!#$&^_.+a-z0-9-]+\+json)", re.IGNORECASE)
 
 
@@ -102,6 +104,10 @@ def _beyond_the_model(endpoint: Endpoint, body: Any) -> Iterator[Problem]:
     for key, value in bias.items() if isinstance(bias, dict) else ():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             yield schema.Problem(f"logit_bias.{key}", "must be a number", is_bound=False)
+    if endpoint is COMPLETIONS:
+        for name in _NEVER_NULL:
+            if name in body and body[name] is None:
+                yield schema.Problem(name, "must be true or false, not null", is_bound=False)
     if endpoint is CHAT:
         yield from _functions_that_answer(body.get("messages"))
         yield from _nameless_references(body.get("tool_choice"))

@@ -29,8 +29,12 @@ _WIDTHS = {
     "top_k": _SIGNED_32,
     "sampling_seed": _UNSIGNED_64,
     "seed": _SIGNED_64,
+    "dimensions": _UNSIGNED_32,
 }
 """Least and largest value by field; of a list, of its items. A name means the same on every route."""
+
+_WITHOUT_LOWER_BOUND = {"seed", "dimensions"}
+"""Fields for which the document has no lower bound that the model could find broken."""
 
 
 def beyond(field: str, value: Any) -> str | None:
@@ -42,13 +46,13 @@ def beyond(field: str, value: Any) -> str | None:
 
 
 def too_large(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Place and problem of every integer above its width, or of a seed below it.
+    """Place and problem of every integer above its width, or below it where no bound says so.
 
     Other integers below their width are out of bounds as well, so the model has found them already.
     """
-    for field, (least, largest) in _WIDTHS.items():
+    for field, (_, largest) in _WIDTHS.items():
         value = body.get(field)
         for index, item in enumerate(value if isinstance(value, list) else [value]):
             problem = beyond(field, item)
-            if problem and (item > largest or least < 0):
+            if problem and (item > largest or field in _WITHOUT_LOWER_BOUND):
                 yield (f"{field}[{index}]" if isinstance(value, list) else field), problem

@@ -79,6 +79,7 @@ TOO_WIDE = [
     (CHAT, {"sampling_seed": -1}, "sampling_seed"), (CHAT, {"sampling_seed": 2**64}, "sampling_seed"),
     (CHAT, {"seed": 2**63}, "seed"), (COMPLETIONS, {"seed": -(2**63) - 1}, "seed"),
     (COMPLETIONS, {"logprobs": -1}, "logprobs"), (COMPLETIONS, {"best_of": -1}, "best_of"),
+    (EMBEDDINGS, {"dimensions": -1}, "dimensions"), (EMBEDDINGS, {"dimensions": 2**32}, "dimensions"),
 ]  # fmt: skip
 
 
@@ -97,7 +98,18 @@ UNNAMED = [
     {"messages": [USER, {"role": "function", "name": "f", "content": [{"type": "text", "text": "x"}]}]},
     {"messages": [USER, {"role": "function", "name": "f", "content": None}]},
     {"tools": TOOLS, "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function"}]}},
+    {"messages": [USER, {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}]},
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"echo": None}, {"ignore_eos": None}, {"logit_bias": {"1": "x"}}, {"session_params": []}],
+)
+def test_silence_about_completions_is_filled_the_same_way(fields: dict[str, Any]) -> None:
+    """Nulls that the real gateway refuses on Completions, and its types of unnamed fields there."""
+    with pytest.raises(ParseRefusal):
+        judge(COMPLETIONS, **fields)
 
 
 @pytest.mark.parametrize("fields", UNNAMED)
@@ -163,7 +175,7 @@ ACCEPTED = [
     (CHAT, {"response_format": SCHEMA_FORMAT}), (CHAT, {"regex": "a", "response_format": {"type": "text"}}),
     (CHAT, {"json_schema": "x", "regex": "a"}), (CHAT, {"top_logprobs": 2, "logprobs": True}),
     (COMPLETIONS, {"prompt": "", "max_tokens": 0, "best_of": 1}), (COMPLETIONS, {"best_of": 3, "n": 2}),
-    (COMPLETIONS, {"logit_bias": "whatever", "min_tokens": 2, "max_completion_tokens": 1}),
+    (COMPLETIONS, {"logit_bias": {"whatever": 1}, "min_tokens": 2, "max_completion_tokens": 1}),
     (EMBEDDINGS, {"input": [[1], [2]], "zz": 1}),
 ]  # fmt: skip
 
