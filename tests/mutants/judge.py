@@ -67,8 +67,11 @@ class Verdict:
     shapes: list[str] = field(default_factory=list)
 
 
-def collect() -> dict[str, Check]:
+def collect(*options: str) -> dict[str, Check]:
     """Every check that applies to the reference server, by node id.
+
+    Args:
+        options: of the run; another target decides what applies.
 
     Raises:
         HarnessError: a module of checks cannot be imported.
@@ -100,7 +103,7 @@ def collect() -> dict[str, Check]:
     plugins = ("conformance.plugin", "pytest_asyncio.plugin", "pytest_timeout", "no:cacheprovider")
     words = ["--collect-only", "-q", "--assert=plain", *(word for each in plugins for word in ("-p", each))]
     with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main([*words, str(CHECKS.parent)], plugins=[Collector()])
+        pytest.main([*words, *options, str(CHECKS.parent)], plugins=[Collector()])
     if problems:
         raise HarnessError(f"modules of checks that cannot be collected: {', '.join(problems)}")
     return found
