@@ -139,7 +139,7 @@ def through_float32(value: Any) -> Any:
 def through_int64(value: Any) -> Any:
     """Integers beyond 53 bits lose their last digits, as in a reader that knows doubles only."""
     if isinstance(value, Number) and value.encoded_json.lstrip("-").isdecimal():
-        return int(float(value)) if abs(float(value)) > 2**53 else value
+        return int(float(value)) if abs(float(value)) >= 2**53 else value
     return value
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from reference_server.errors import ParseRefusal
 from tests.mutants import automatic, hosting, models, named
-from tests.mutants.vice import Vice
+from tests.mutants.vice import Vice, install
 
 if TYPE_CHECKING:
     from reference_server.call import Call
@@ -33,6 +33,9 @@ class Hive:
         self._bases: dict[str, asyncio.Future[hosting.Base]] = {}
         self._open: dict[int, tuple[hosting.Listening, hosting.Base | None]] = {}
         self._next = 0
+        # Before the first gateway is made: some of what it holds on to are the functions themselves.
+        for mutant in named.mutants().values():
+            install(mutant.vice)
 
     async def open(self, question: dict[str, Any]) -> dict[str, Any]:
         """Open a gateway; bases without a state of their own are shared by all mutants of a configuration."""
