@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 HEAD = """# Readings
 
-Where the contract is silent or pulls two ways, a decision stands in the clause row that it decides. A particular statement
-wins over a general one; silence is filled by what the real gateway was seen to do. This page is made from the rows by
-`make readings`; change the row, not the page.
+Where the contract is silent or pulls two ways, a decision stands in the clause row that it decides. A particular
+statement wins over a general one; silence is filled by what the real gateway was seen to do. This page is made from
+the rows by `make readings`; change the row, not the page.
 """
 
 
