@@ -9,6 +9,7 @@ import pytest
 
 from conformance.checks.routes_support import NOBODYS_KEY, expect_empty, expect_status
 from conformance.checks.workers_support import listed, worker_id
+from conformance.harness import CHAT
 from conformance.harness.marks import clause
 
 if TYPE_CHECKING:
@@ -20,8 +21,9 @@ NO_WORKER = {"url": "http://127.0.0.1:9"}
 
 
 @clause("auth.shared.admin_list")
-async def test_shared_key_lists(gateway: Gateway) -> None:
+async def test_shared_key_lists(gateway: Gateway, worker: Worker) -> None:
     """The shared key may list the workers."""
+    await gateway.proof(worker, CHAT, {})
     expect_status(await gateway.get("/workers", key=gateway.keys["shared"]), 200)
 
 

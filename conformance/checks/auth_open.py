@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conformance.checks.routes_support import NOBODYS_KEY, expect_status, per_route, send
+from conformance.harness import CHAT
 from conformance.harness.marks import clause
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ async def test_open_gateway_serves_with_any_key(gateway: Gateway, worker: Worker
 
 
 @clause("auth.open.admin_without_key")
-async def test_open_gateway_lists_its_workers(gateway: Gateway) -> None:
+async def test_open_gateway_lists_its_workers(gateway: Gateway, worker: Worker) -> None:
     """With no key configured, the list of workers is open too."""
+    await gateway.proof(worker, CHAT, {})
     expect_status(await gateway.get("/workers", key=None), 200)

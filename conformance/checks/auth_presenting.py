@@ -110,12 +110,14 @@ async def test_body_is_no_credential(gateway: Gateway, worker: Worker) -> None:
 
 
 @clause("auth.public.models_without_key")
-async def test_list_models_is_public(gateway: Gateway) -> None:
+async def test_list_models_is_public(gateway: Gateway, worker: Worker) -> None:
     """List Models answers who has no key, on a gateway that asks for one elsewhere."""
+    await gateway.proof(worker, CHAT, {})
     expect_status(await gateway.get("/v1/models", key=None), 200)
 
 
 @clause("auth.public.model_by_id_without_key")
-async def test_one_model_is_public(gateway: Gateway) -> None:
+async def test_one_model_is_public(gateway: Gateway, worker: Worker) -> None:
     """One model is no more secret than their list."""
+    await gateway.proof(worker, CHAT, {})
     expect_status(await gateway.get(f"/v1/models/{gateway.model}", key=None), 200)

@@ -66,14 +66,16 @@ async def test_unauthorized_beside_tenants_says_nothing(gateway: Gateway, worker
 
 
 @clause("auth.tenant.models_public")
-async def test_list_models_stays_public(gateway: Gateway) -> None:
+async def test_list_models_stays_public(gateway: Gateway, worker: Worker) -> None:
     """Tenant keys do not close List Models."""
+    await gateway.proof(worker, CHAT, {})
     expect_status(await gateway.get("/v1/models", key=None), 200)
 
 
 @clause("auth.tenant.shared_key_opens_admin")
-async def test_shared_key_still_lists(gateway: Gateway) -> None:
+async def test_shared_key_still_lists(gateway: Gateway, worker: Worker) -> None:
     """Beside tenant keys, the shared key still lists the workers."""
+    await gateway.proof(worker, CHAT, {})
     expect_status(await gateway.get("/workers", key=gateway.keys["shared"]), 200)
 
 
@@ -135,8 +137,9 @@ async def test_tenants_alone_keep_others_out(gateway: Gateway, worker: Worker, k
 
 
 @clause("auth.tenants_only.models_public")
-async def test_tenants_alone_leave_list_models_public(gateway: Gateway) -> None:
+async def test_tenants_alone_leave_list_models_public(gateway: Gateway, worker: Worker) -> None:
     """Tenant keys alone do not close List Models."""
+    await gateway.proof(worker, CHAT, {})
     expect_status(await gateway.get("/v1/models", key=None), 200)
 
 

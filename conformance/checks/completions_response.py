@@ -42,7 +42,10 @@ async def test_success_is_200(gateway: Gateway, worker: Worker) -> None:
 @clause("completions.response.content_type")
 async def test_answer_is_json(gateway: Gateway, worker: Worker) -> None:
     """The answer is JSON by its content type."""
-    assert is_json(await answer(gateway, worker))
+    script = worker.script()
+    found = await gateway.completion(script)
+    await script.only()
+    assert is_json(found)
 
 
 @engines(*ALL_ENGINES)

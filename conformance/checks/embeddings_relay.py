@@ -71,7 +71,10 @@ async def test_success_is_200(gateway: Gateway, worker: Worker) -> None:
 @clause("embeddings.content_type")
 async def test_answer_is_json(gateway: Gateway, worker: Worker) -> None:
     """The answer is JSON by its content type."""
-    assert is_json(await gateway.embedding(worker.script(VECTOR)))
+    script = worker.script(VECTOR)
+    found = await gateway.embedding(script)
+    await script.only()
+    assert is_json(found)
 
 
 @engines(*ALL_ENGINES)

@@ -17,6 +17,7 @@ from conformance.checks.routes_support import (
     unknown_model,
 )
 from conformance.checks.workers_support import Registry, inference, own_fleet, own_model
+from conformance.harness import CHAT
 from conformance.harness.marks import clause, clause_mark, engines
 from fake_workers import wire
 
@@ -136,8 +137,9 @@ async def test_unauthorized_names_no_worker(gateway: Gateway, worker: Worker) ->
 
 
 @clause("response_headers.routed_worker.not_on_models")
-async def test_list_models_names_no_worker(gateway: Gateway) -> None:
+async def test_list_models_names_no_worker(gateway: Gateway, worker: Worker) -> None:
     """The gateway answers List Models itself."""
+    await gateway.proof(worker, CHAT, {})
     assert ROUTED_WORKER not in expect_status(await gateway.get("/v1/models"), 200).headers
 
 
@@ -145,7 +147,10 @@ async def test_list_models_names_no_worker(gateway: Gateway) -> None:
 @clause("response_headers.error_code.not_on_success")
 async def test_success_has_no_error_code(gateway: Gateway, worker: Worker, fields: dict[str, Any]) -> None:
     """The header that marks an error is on no success."""
-    assert ERROR_CODE not in expect_status(await gateway.chat(worker.script(), **fields), 200).headers
+    script = worker.script()
+    answer = expect_status(await gateway.chat(script, **fields), 200)
+    await script.only()
+    assert ERROR_CODE not in answer.headers
 
 
 @pytest.mark.parametrize(
@@ -204,6 +209,7 @@ async def test_nobody_was_preempted(gateway: Gateway, worker: Worker) -> None:
 )
 async def test_no_wait_is_asked_for(gateway: Gateway, worker: Worker, fields: dict[str, Any], status: int) -> None:
     """Retry-After is for answers that waiting would change."""
+    await gateway.proof(worker, CHAT, {})
     assert "retry-after" not in expect_status(await gateway.chat(worker.script(), **fields), status).headers
 
 
@@ -223,6 +229,7 @@ def _rate_limit_headers(answer: Exchange) -> list[str]:
 )
 async def test_no_rate_limit_headers(gateway: Gateway, worker: Worker, fields: dict[str, Any], status: int) -> None:
     """The gateway does not announce limits in X-RateLimit headers."""
+    await gateway.proof(worker, CHAT, {})
     assert _rate_limit_headers(expect_status(await gateway.chat(worker.script(), **fields), status)) == []
 
 

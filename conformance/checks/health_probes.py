@@ -36,8 +36,9 @@ async def probed_until(gateway: Gateway, path: str, status: int) -> Exchange:
         pytest.param("/readiness", marks=pytest.mark.clause("health.readiness.ready")),
     ],
 )
-async def test_probe_of_a_working_gateway(gateway: Gateway, path: str) -> None:
+async def test_probe_of_a_working_gateway(gateway: Gateway, worker: Worker, path: str) -> None:
     """Each probe of a gateway with workers answers 200."""
+    await gateway.proof(worker, CHAT, {})
     assert (await gateway.get(path)).status == 200
 
 

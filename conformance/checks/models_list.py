@@ -29,14 +29,16 @@ def served(gateway: Gateway) -> set[str]:
 
 
 @clause("models.list.status")
-async def test_success_is_200(gateway: Gateway) -> None:
+async def test_success_is_200(gateway: Gateway, worker: Worker) -> None:
     """GET /v1/models answers 200 while workers serve models."""
+    await gateway.proof(worker, CHAT, {})
     assert (await gateway.get(MODELS)).status == 200
 
 
 @clause("models.list.content_type")
-async def test_list_is_json(gateway: Gateway) -> None:
+async def test_list_is_json(gateway: Gateway, worker: Worker) -> None:
     """The list is JSON by its content type."""
+    await gateway.proof(worker, CHAT, {})
     assert is_json(await gateway.get(MODELS))
 
 

@@ -37,7 +37,10 @@ async def test_success_is_200(gateway: Gateway, worker: Worker) -> None:
 @clause("chat.response.content_type")
 async def test_answer_is_json(gateway: Gateway, worker: Worker) -> None:
     """A non-streaming answer is JSON by its content type."""
-    assert is_json(await answer(gateway, worker))
+    script = worker.script()
+    found = await gateway.chat(script)
+    await script.only()
+    assert is_json(found)
 
 
 @engines(*ALL_ENGINES)

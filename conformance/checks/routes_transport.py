@@ -89,6 +89,7 @@ async def test_connection_is_kept(gateway: Gateway, worker: Worker) -> None:
     await worker.flush()
     received, closed = await talk(gateway, whole(gateway, script))
     assert status(received) == 200
+    await script.only()
     assert not closed
 
 
@@ -111,6 +112,7 @@ async def test_close_is_obeyed(gateway: Gateway, worker: Worker, *, stream: bool
     await worker.flush()
     received, closed = await talk(gateway, whole(gateway, script, "Connection: close", stream=stream))
     assert status(received) == 200
+    await script.only()
     assert closed
 
 
@@ -123,6 +125,7 @@ async def test_http_1_0_is_closed(gateway: Gateway, worker: Worker, *, stream: b
     received, closed = await talk(gateway, whole(gateway, script, version="1.0", stream=stream))
     await script.only()
     assert status(received) == 200
+    await script.only()
     assert closed
 
 

@@ -25,8 +25,9 @@ WRONG = [("GET", CHAT), ("DELETE", CHAT), ("PUT", CHAT), ("POST", "/v1/models"),
 
 @pytest.mark.parametrize(("method", "path"), UNKNOWN)
 @clause("routes.unknown_path.status")
-async def test_unknown_path(gateway: Gateway, method: str, path: str) -> None:
-    """What is not served is not found."""
+async def test_unknown_path(gateway: Gateway, worker: Worker, method: str, path: str) -> None:
+    """What is not served is not found, by a gateway that serves what it should."""
+    await gateway.proof(worker, CHAT, {})
     expect_status(await gateway.request(method, path, {} if method == "POST" else None), 404)
 
 

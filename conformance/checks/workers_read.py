@@ -8,6 +8,7 @@ import pytest
 
 from conformance.checks.routes_support import expect_status
 from conformance.checks.workers_support import Registry, listed, own_fleet, own_model, stranger, worker_id
+from conformance.harness import CHAT
 from conformance.harness.marks import clause, clause_mark
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ async def test_worker_that_is_not_up_is_pending(gateway: Gateway) -> None:
 
 
 @clause("workers_api.get.unknown_not_found")
-async def test_unknown_worker_is_not_found(gateway: Gateway) -> None:
+async def test_unknown_worker_is_not_found(gateway: Gateway, worker: Worker) -> None:
     """An id nobody has: 404."""
+    await gateway.proof(worker, CHAT, {})
     expect_status(await gateway.get(f"/workers/{stranger()}"), 404)
 
 
