@@ -29,7 +29,7 @@ def content(answer: Exchange) -> str:
 def request_for(raw: Raw, script: Scripted, *lines: str) -> bytes:
     """An honest request with another script's marker."""
     body = raw.body.replace(raw.seen.marker.encode(), script.marker.encode())
-    return raw.head(f"Content-Length: {len(body)}", *lines) + body
+    return raw.head(f"Content-Length: {len(body)}", *lines, marker=script.marker) + body
 
 
 @pytest.mark.parametrize("segments", ["one", "many"])
@@ -64,7 +64,7 @@ async def test_request_behind_a_stream(gateway: Gateway, worker: Worker) -> None
     raw = await Raw.of(gateway, worker, stream=True)
     second = worker.script(Reply(pieces=["second"]))
     plain = raw.body.replace(b',"stream":true', b"").replace(raw.seen.marker.encode(), second.marker.encode())
-    behind = raw.head(f"Content-Length: {len(plain)}") + plain
+    behind = raw.head(f"Content-Length: {len(plain)}", marker=second.marker) + plain
     talk = await raw.say(raw.honest() + behind, methods=["POST", "POST"])
     assert talk.first.ended_with_done
     assert content(talk.answers[1]) == "second"

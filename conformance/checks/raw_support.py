@@ -68,12 +68,22 @@ class Raw:
         return [f"Authorization: Bearer {key}"] if key else []
 
     def head(
-        self, *lines: str | bytes, first: str | bytes = f"POST {CHAT} HTTP/1.1", host: Sequence[str] | None = None
+        self,
+        *lines: str | bytes,
+        first: str | bytes = f"POST {CHAT} HTTP/1.1",
+        host: Sequence[str] | None = None,
+        marker: str = "",
     ) -> bytes:
-        """A head: request line, Host (or the lines of `host` instead), content type, credential, then `lines`."""
-        hosts = [f"Host: {netloc(self.gateway)}"] if host is None else host
-        every = [first, *hosts, "Content-Type: application/json", *self.credential, *lines]
-        return CRLF.join(each if isinstance(each, bytes) else each.encode("latin-1") for each in every) + CRLF + CRLF
+        """A head: request line, Host (or the lines of `host` instead), content type, credential, then `lines`.
+
+        The marker (of the seen request, unless given) is in X-Request-ID too, unless `lines` have one: so it is found
+        also in a request whose body no worker ever reads.
+        """
+        every = [_bytes(line) for line in (first, *([f"Host: {netloc(self.gateway)}"] if host is None else host))]
+        every += [_bytes(line) for line in ("Content-Type: application/json", *self.credential, *lines)]
+        if not any(line.lower().startswith(b"x-request-id") for line in every):
+            every.append(_bytes(f"X-Request-ID: {marker or self.seen.marker}"))
+        return CRLF.join(every) + CRLF + CRLF
 
     def honest(self, *lines: str | bytes, first: str | bytes = f"POST {CHAT} HTTP/1.1") -> bytes:
         """The honest request with its length, and further lines."""
@@ -82,7 +92,7 @@ class Raw:
     def smuggled(self) -> bytes:
         """The hidden request, complete and well-formed."""
         body = encode(self.gateway.chat_body(self.hidden))
-        return self.head(f"Content-Length: {len(body)}") + body
+        return self.head(f"Content-Length: {len(body)}", marker=self.hidden.marker) + body
 
     async def say(
         self, *steps: Step, methods: Sequence[str] = ("POST",), patience_s: float = 2.5, closing: bool = False
@@ -148,6 +158,10 @@ class Raw:
         if len(entries) > 1:
             raise Disproved("worker received the request more than once", f"{len(entries)} dispatches")
         return entries
+
+
+def _bytes(line: str | bytes) -> bytes:
+    return line if isinstance(line, bytes) else line.encode("latin-1")
 
 
 def closes(talk: Conversation) -> None:
