@@ -41,6 +41,10 @@ docstrings: $(STAMP)
 units: $(STAMP)
 	$(BIN)/python -m pytest tests -n $(JOBS) -q
 
+# Set deliberately wrong gateways before the suite: score, survivors, checks that kill nothing (docs/mutation.md).
+mutation: $(STAMP)
+	$(BIN)/python -m tests.mutants run --declared --jobs 2 --json reports/mutation.json
+
 # Write the reference server's request models anew from spec/openapi.yaml (a test fails when they are stale).
 models: $(STAMP)
 	$(BIN)/python -m spec.models

@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 Change = tuple[str, Schema]
 _TYPES = ("string", "integer", "number", "boolean", "array", "object")
-_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems")
+_BOUNDS = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+)
 _LOWER_IS_LAX = {"minimum", "exclusiveMinimum", "minLength", "minItems"}
 _SWAPPED = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum", "exclusiveMinimum": "minimum",
             "exclusiveMaximum": "maximum"}  # fmt: skip
@@ -177,7 +186,7 @@ def _bounds(schema: Schema) -> Iterator[Change]:
             continue
         bound = schema[keyword]
         yield f"{keyword} lost", {keyword: None}
-        if bound > 0 or "Length" not in keyword and "Items" not in keyword:
+        if bound > 0 or ("Length" not in keyword and "Items" not in keyword):
             yield f"{keyword} lower", {keyword: round(bound - step, 6)}
         yield f"{keyword} higher", {keyword: round(bound + step, 6)}
         if keyword in _SWAPPED:

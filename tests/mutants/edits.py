@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from reference_server.stages.parse import ParsedRequest
     from tests.mutants.hooks import Body
 
+    Edit = Callable[..., Any]
+    """A function of one value that answers with another, or changes it in place; it may stumble."""
+
 
 @cache
 def known_keys() -> frozenset[str]:
@@ -34,11 +37,12 @@ def top_keys(schema: str) -> frozenset[str]:
     return frozenset(spec.openapi()["components"]["schemas"][schema]["properties"])
 
 
-def refuses(name: str, about: str, breaks: Sequence[str], when: Callable[[Body], bool], route: str = "") -> None:
+def refuses(name: str, about: str, breaks: Sequence[str], when: Edit, route: str = "") -> None:
     """Register a gateway that refuses bodies which it must accept; a predicate that stumbles means no."""
     from reference_server.errors import ValidationRefusal  # noqa: PLC0415 - the list of mutants needs no server
 
     async def parse(original: Any, this: Call, endpoint: Endpoint) -> ParsedRequest:
+        """Parse as ever, then refuse."""
         request: ParsedRequest = await original(this, endpoint)
         if route in {"", endpoint.name} and _holds(when, request.body):
             raise ValidationRefusal("this gateway does not like it")
@@ -47,7 +51,7 @@ def refuses(name: str, about: str, breaks: Sequence[str], when: Callable[[Body],
     add(name, about, breaks, swap("reference_server.pipeline:parse", parse))
 
 
-def accepts(name: str, about: str, breaks: Sequence[str], when: Callable[[Body], bool], route: str = "") -> None:
+def accepts(name: str, about: str, breaks: Sequence[str], when: Edit, route: str = "") -> None:
     """Register a gateway that lets bodies pass which it must refuse, without looking at anything else in them."""
     from reference_server import lossless  # noqa: PLC0415 - as above
     from reference_server.stages.parse import ParsedRequest  # noqa: PLC0415 - as above
@@ -80,28 +84,27 @@ def accepts(name: str, about: str, breaks: Sequence[str], when: Callable[[Body],
     )  # fmt: skip
 
 
-def _holds(when: Callable[[Body], bool], value: Body) -> bool:
+def _holds(when: Edit, value: Body) -> bool:
     try:
         return bool(when(value))
     except (KeyError, TypeError, IndexError, AttributeError, ValueError):
         return False
 
 
-def changes(
-    name: str, about: str, breaks: Sequence[str], edit: Callable[[Body], Body | None], route: str = ""
-) -> None:
+def changes(name: str, about: str, breaks: Sequence[str], edit: Edit, route: str = "") -> None:
     """Register a gateway that changes the body on its way to the worker; an edit that stumbles changes nothing."""
 
     def careful(value: Body) -> Body | None:
         try:
-            return edit(value)
+            changed = edit(value)
         except (KeyError, TypeError, IndexError, AttributeError, ValueError):
             return None
+        return changed if isinstance(changed, dict) else None
 
     add(name, about, breaks, body(careful, route=route))
 
 
-def everywhere(edit: Callable[[Body], None]) -> Callable[[Body], None]:
+def everywhere(edit: Edit) -> Callable[[Body], None]:
     """The edit of one object, done to every object of a body."""
 
     def change(value: Body) -> None:
@@ -111,7 +114,7 @@ def everywhere(edit: Callable[[Body], None]) -> Callable[[Body], None]:
     return change
 
 
-def drop_where(unwanted: Callable[[str, Any], bool]) -> Callable[[Body], None]:
+def drop_where(unwanted: Edit) -> Callable[[Body], None]:
     """The edit that takes members out of an object."""
 
     def change(value: Body) -> None:
@@ -151,7 +154,7 @@ def shortened(value: Any) -> Any:
     return int(number) if number.is_integer() and abs(number) < 1e15 else number
 
 
-def messages(edit: Callable[[Body], Any]) -> Callable[[Body], None]:
+def messages(edit: Edit) -> Callable[[Body], None]:
     """The edit of one message, done to all."""
 
     def change(value: Body) -> None:
@@ -161,7 +164,7 @@ def messages(edit: Callable[[Body], Any]) -> Callable[[Body], None]:
     return change
 
 
-def parts(edit: Callable[[Body], Any]) -> Callable[[Body], None]:
+def parts(edit: Edit) -> Callable[[Body], None]:
     """The edit of one content part, done to all."""
 
     def change(message: Body) -> None:
@@ -178,7 +181,9 @@ def texts(edit: Callable[[str], str]) -> Callable[[Body], Body]:
 
     def change(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: member if key in {"model", "type", "role"} else change(member) for key, member in value.items()}
+            return {
+                key: member if key in {"model", "type", "role"} else change(member) for key, member in value.items()
+            }
         if isinstance(value, list):
             return [change(item) for item in value]
         return edit(value) if isinstance(value, str) else value

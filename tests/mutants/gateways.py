@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Self
 from conformance.harness.configurations import configuration
 from conformance.harness.environment import Environment, start_fleet
 from conformance.harness.errors import HarnessError
-from conformance.harness.processes import Process
 from conformance.targets.adapter import arguments, load
 from fake_workers.control import Control
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from conformance.harness.environment import WorkerAt
+    from conformance.harness.processes import Process
 
 # What a gateway knows of its workers' state is its own there, and so are the workers, whose state checks change.
 OWN_WORKERS = frozenset({"outage", "unhealthy", "health", "breaker"})

@@ -1,8 +1,8 @@
 """A process full of gateways: `python -m tests.mutants.hive` opens and closes mutants as told on its standard input.
 
 One JSON object a line each way. Questions carry an `id` that the answer repeats:
-`{"id": 1, "open": {"base": "default", "own": false, "arguments": [...], "named": "drops_nulls"}}` → `{"id": 1, "handle":
-7, "url": "http://127.0.0.1:…"}`, `{"id": 2, "close": 7}` → `{"id": 2}`. A mutant is named, or automatic (`"models"`: a
+`{"id": 1, "open": {"base": "default", "own": false, "arguments": [...], "named": "drops_n"}}` → `{"id": 1, "handle": 7,
+"url": "http://127.0.0.1:…"}`, `{"id": 2, "close": 7}` → `{"id": 2}`. A mutant is named, or automatic (`"models"`: a
 generated module, `"schema"`: the request model in it, `"endpoint"`), or none: the reference server itself.
 """
 

@@ -151,6 +151,7 @@ def answering(edit: Callable[[Answer, Call, ParsedRequest], None]) -> Vice:
     """The relayed answer, changed in place."""
 
     async def relay(original: Any, this: Call, request: ParsedRequest, *rest: Any) -> Answer:
+        """Relay, then change."""
         answer: Answer = await original(this, request, *rest)
         edit(answer, this, request)
         return answer
@@ -188,6 +189,7 @@ def events(edit: Callable[[bytes], bytes], *, route: str = "") -> Vice:
     """Each event of a stream (bytes up to and with its blank line), changed; what is left at the end too."""
 
     async def transform(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Collect pieces into events."""
         held = b""
         async for piece in pieces:
             held += piece

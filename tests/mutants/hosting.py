@@ -54,7 +54,7 @@ async def base(settings: Settings, vice: Vice | None = None) -> Base:
     await fleet.start()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + READY_WITHIN_S
-    while fleet.readiness().healthy < len(set(settings.worker_urls)) and loop.time() < deadline:
+    while fleet.readiness().healthy < len(set(settings.worker_urls)) and loop.time() < deadline:  # noqa: ASYNC110 - the fleet tells nobody
         await asyncio.sleep(0.01)
     return Base(app, fleet)
 

@@ -76,6 +76,7 @@ class Trial:
         places = asyncio.Semaphore(at_once)
 
         async def one(subject: Subject) -> None:
+            """One of them, when there is a place."""
             async with places:
                 await self._try(subject)
                 self._done += 1

@@ -73,7 +73,9 @@ def of_named(rows: Sequence[Row], checks: Mapping[str, Check], outcome: Outcome,
     for kind, found in (("survived", survived), ("too wide", too_wide)):
         for name, ids in found.items():
             why = accepted.why("named", name)
-            outcome.lines.append(f"{kind}: {name}: {', '.join(ids[:6])}{' …' if len(ids) > 6 else ''} {why and f'({why})'}")
+            outcome.lines.append(
+                f"{kind}: {name}: {', '.join(ids[:6])}{' …' if len(ids) > 6 else ''} {why and f'({why})'}"
+            )
             if not why:
                 outcome.wrong.append(f"named mutant {name}: {kind}")
     exact = sum(row.name not in survived and row.name not in too_wide and not row.problem for row in rows)
@@ -143,5 +145,6 @@ def summary(outcome: Outcome, took_s: float) -> Iterable[str]:
     if found := outcome.report.get("checks"):
         idle, left = len(found["kill_nothing"]), outcome.report["clauses"]
         yield f"checks: {idle} of {found['functions']} functions kill nothing"
-        yield f"clauses: {left['hand_written'] - len(left['without_mutant'])} of {left['hand_written']} hand-written have a mutant"
+        covered = left["hand_written"] - len(left["without_mutant"])
+        yield f"clauses: {covered} of {left['hand_written']} hand-written have a mutant"
     yield f"time: {took_s:.0f} s; {'fine' if not outcome.wrong else f'{len(outcome.wrong)} problem(s)'}"

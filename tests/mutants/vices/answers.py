@@ -1,5 +1,6 @@
 """Vices of complete answers to chat requests: not what the worker said."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -64,13 +65,45 @@ EDITS: dict[str, tuple[str, tuple[str, ...], Any]] = {
     "invents_usage": ("Answers without usage are given one.", ("chat.usage.http.not_invented",),
                       lambda v: v.setdefault("usage", {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}) and None),
     "drops_zero_reasoning": ("Reasoning tokens that are 0 are dropped.", ("chat.usage.http.zero_reasoning",),
-                             lambda v: [e.pop("reasoning_tokens") for e in list(containers(v)) if e.get("reasoning_tokens") in (Number("0"),)] and None),
+                             lambda v: [e.pop("reasoning_tokens") for e in list(containers(v)) if e.get("reasoning_tokens") == Number("0")] and None),
     "invents_predictions": ("Usage is given counts of predictions.", ("chat.usage.http.no_speculative",),
                             lambda v: v["usage"].update(completion_tokens_details={"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0})),
 }  # fmt: skip
-KNOWN = frozenset("""id object created model choices index message role content finish_reason usage prompt_tokens
-    completion_tokens total_tokens logprobs tool_calls function name arguments type refusal system_fingerprint token bytes logprob
-    top_logprobs prompt_tokens_details cached_tokens completion_tokens_details reasoning_tokens service_tier""".split())
+KNOWN = frozenset(
+    [
+        "id",
+        "object",
+        "created",
+        "model",
+        "choices",
+        "index",
+        "message",
+        "role",
+        "content",
+        "finish_reason",
+        "usage",
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "logprobs",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "type",
+        "refusal",
+        "system_fingerprint",
+        "token",
+        "bytes",
+        "logprob",
+        "top_logprobs",
+        "prompt_tokens_details",
+        "cached_tokens",
+        "completion_tokens_details",
+        "reasoning_tokens",
+        "service_tier",
+    ]
+)
 
 
 def _careful(edit: Any) -> Any:
@@ -104,7 +137,9 @@ def _set(name: str, value: Any) -> Any:
 
 
 def _typed(text: str) -> Any:
-    return lambda answer, *_: setattr(answer, "headers", [(k, text if k == "content-type" else v) for k, v in answer.headers])
+    return lambda answer, *_: setattr(
+        answer, "headers", [(k, text if k == "content-type" else v) for k, v in answer.headers]
+    )
 
 
 def _judge_json(answer: Answer, *_: Any) -> None:
@@ -117,12 +152,27 @@ def _judge_json(answer: Answer, *_: Any) -> None:
         answer.status, answer.body = 502, b'{"error":"bad answer"}'
 
 
-add("answers_with_201", "Successes have status 201.", ("chat.response.status",), _answer(_set("status", lambda s: 201 if s == 200 else s)))
-add("answers_as_text", "Answers are declared as plain text.", ("chat.response.content_type",), _answer(_typed("text/plain")))
+add(
+    "answers_with_201",
+    "Successes have status 201.",
+    ("chat.response.status",),
+    _answer(_set("status", lambda s: 201 if s == 200 else s)),
+)
+add(
+    "answers_as_text",
+    "Answers are declared as plain text.",
+    ("chat.response.content_type",),
+    _answer(_typed("text/plain")),
+)
 add("declares_every_answer_json", "Every answer is declared as JSON.", ("chat.response.relay.content_type", "errors.worker.content_type"),
     _answer(_typed("application/json")))  # fmt: skip
 add("judges_answers", "Answers that are not JSON become 502.", ("chat.response.relay.not_json",), _answer(_judge_json))
-add("cuts_long_answers", "Answers end after 50,000 bytes.", ("chat.response.relay.large",), _answer(_set("body", lambda b: b[:50000])))
+add(
+    "cuts_long_answers",
+    "Answers end after 50,000 bytes.",
+    ("chat.response.relay.large",),
+    _answer(_set("body", lambda b: b[:50000])),
+)
 add("answers_with_a_new_line", "A line end is put after every answer.", ("chat.response.relay.bytes", "chat.response.relay.length"),
     _answer(_set("body", lambda b: b + b"\n")))  # fmt: skip
 add("answers_as_a_stream", "Complete answers are declared as event streams.", ("chat.response.not_streamed", "chat.response.stream_false"),
@@ -138,7 +188,7 @@ async def _unread(original: Any, self: Any, limit: int) -> bytes:
         if self._read is not None:
             return bytes(self._read)
         async for piece in self.body():
-            pieces.append(piece)
+            pieces.append(piece)  # noqa: PERF401 - what came before the break counts
     except UpstreamBodyError:
         pass
     self._read = b"".join(pieces)

@@ -1,5 +1,6 @@
 """Vices of keys: who is let in, and who is kept out."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 import dataclasses
@@ -60,7 +61,12 @@ add("opens_admin_routes", "Admin routes ask for no key.", ("auth.admin.*_refused
     _lets_in(lambda _t, _s, g: g.value == "admin"))  # fmt: skip
 add("opens_admin_routes_without_shared_key", "With tenant keys alone the admin routes are open.", ("auth.tenants_only.admin_*_refused",),
     _lets_in(lambda _t, s, g: g.value == "admin" and s.api_key is None))  # fmt: skip
-add("closes_admin_routes", "Admin routes let nobody in.", ("auth.shared.admin_*", "auth.tenant.shared_key_opens_admin"), _keeps_out(lambda _t, s, g: g.value == "admin" and s.has_keys))
+add(
+    "closes_admin_routes",
+    "Admin routes let nobody in.",
+    ("auth.shared.admin_*", "auth.tenant.shared_key_opens_admin"),
+    _keeps_out(lambda _t, s, g: g.value == "admin" and s.has_keys),
+)
 add("closes_public_routes", "Public routes ask for a key.", ("auth.public.*", "models.list.public", "health.public.*", "auth.tenant.models_public", "auth.tenants_only.models_public"),
     _keeps_out(lambda this, s, g: g.value == "public" and s.has_keys and this.header("authorization") is None))  # fmt: skip
 add("judges_keys_of_public_routes", "Public routes refuse unknown keys.", ("models.list.foreign_bearer",),
@@ -73,7 +79,12 @@ add("forgets_streams", "Streamed requests ask for no key.", ("auth.missing.strea
 
 add("compares_beginnings", "A key is known by its beginning.", ("auth.key.prefix_refused", "auth.key.extension_refused"),
     _token(lambda token, _: b"sk-conformance-shared" if token and (token.startswith(b"sk-conf") or b"sk-conformance-shared".startswith(token)) else token))  # fmt: skip
-add("compares_in_any_case", "Keys are known in any case.", ("auth.key.case_matters",), _token(lambda token, _: token.lower() if token else token))
+add(
+    "compares_in_any_case",
+    "Keys are known in any case.",
+    ("auth.key.case_matters",),
+    _token(lambda token, _: token.lower() if token else token),
+)
 add("takes_lists_of_keys", "One of several keys is enough.", ("auth.key.list_refused",),
     _token(lambda token, _: next((t.strip() for t in token.replace(b",", b" ").split() if t.startswith(b"sk-conf")), token) if token else token))  # fmt: skip
 add("takes_the_last_header", "The last authorization header counts.", ("auth.key.second_header_ignored",),
@@ -103,7 +114,12 @@ add("forgets_the_shared_key", "With tenant keys the shared key is unknown.", ("a
     _holder(lambda known, token, s: None if s.tenant_api_keys and s.api_key and token == s.api_key.encode() else known(token)))  # fmt: skip
 add("takes_tenants_for_keys", "A tenant's name is taken for its key.", ("auth.tenant.id_is_no_key",),
     _holder(lambda known, token, s: known(next((t.key.encode() for t in s.tenant_api_keys if t.tenant_id.encode() == token), token))))  # fmt: skip
-add("cuts_keys_at_colons", "Keys end at a colon.", ("auth.tenant.key_may_hold_colons",), _holder(lambda known, token, _s: known(token.partition(b":")[0])))
+add(
+    "cuts_keys_at_colons",
+    "Keys end at a colon.",
+    ("auth.tenant.key_may_hold_colons",),
+    _holder(lambda known, token, _s: known(token.partition(b":")[0])),
+)
 add("lets_tenants_administrate", "A tenant's key opens the admin routes.", ("auth.tenant.admin_*_refused", "auth.tenants_only.admin_with_tenant_key_refused"),
     _holder(lambda known, token, _s: known(token) and dataclasses.replace(known(token), tenant_id=None)))  # fmt: skip
 add("knows_every_key", "Any key is let in.", ("auth.unknown.*_refused", "auth.tenant.unknown_key_refused", "auth.tenants_only.unknown_key_refused", "auth.admin.unknown_key_refused"),
@@ -126,7 +142,12 @@ def _forbidden(refused: Any, answer: Any) -> None:
 
 add("explains_refused_keys", "A 401 has a body.", ("auth.missing.empty_body", "auth.unknown.empty_body", "auth.admin.empty_body", "auth.tenant.empty_body", "auth.tenant.admin_empty_body"),
     refusing(_explained))  # fmt: skip
-add("forbids", "Without a key the status is 403.", ("auth.missing.*_refused", "auth.unknown.*_refused", "codes.unauthorized"), refusing(_forbidden))
+add(
+    "forbids",
+    "Without a key the status is 403.",
+    ("auth.missing.*_refused", "auth.unknown.*_refused", "codes.unauthorized"),
+    refusing(_forbidden),
+)
 
 
 async def _serve(original: Any, this: Call, endpoint: Any, state: Any) -> Any:
@@ -137,4 +158,9 @@ async def _serve(original: Any, this: Call, endpoint: Any, state: Any) -> Any:
     return await original(this, endpoint, state)
 
 
-add("parses_before_it_asks", "The body is judged before the key.", ("auth.missing.before_body",), swap("reference_server.pipeline:serve", _serve))
+add(
+    "parses_before_it_asks",
+    "The body is judged before the key.",
+    ("auth.missing.before_body",),
+    swap("reference_server.pipeline:serve", _serve),
+)

@@ -1,10 +1,11 @@
 """Vices of forwarding: what the worker gets is not what the client sent."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 import json
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.mutants.edits import (
     changes,
@@ -20,9 +21,6 @@ from tests.mutants.edits import (
 )
 from tests.mutants.hooks import Number, body_bytes, mapped
 from tests.mutants.vice import Vice, mutant
-
-if TYPE_CHECKING:
-    from tests.mutants.hooks import Body
 
 NUMBERS = ("chat.numbers.*_not_widened", "chat.numbers.on_every_engine", "completions.numbers.not_widened")
 FALSY: tuple[tuple[str, Any], ...] = (
@@ -143,7 +141,9 @@ changes(
 )  # fmt: skip
 
 
-@mutant(breaks=["chat.unknown.exponent_kept", "chat.unknown.tiny_and_huge_not_changed", "chat.unknown.long_decimal_kept"])
+@mutant(
+    breaks=["chat.unknown.exponent_kept", "chat.unknown.tiny_and_huge_not_changed", "chat.unknown.long_decimal_kept"]
+)
 def reads_and_writes_numbers() -> Vice:
     """Bodies are parsed and written again by a library that knows integers and doubles."""
     return body_bytes(lambda raw: json.dumps(json.loads(raw), ensure_ascii=False).encode())

@@ -1,5 +1,6 @@
 """Vices of completions and embeddings: what reaches the worker, and what of its answer reaches the client."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 import dataclasses
@@ -54,9 +55,24 @@ def _elsewhere(path: str, route: str) -> Any:
     return outgoing(edit)
 
 
-add("sends_chat_elsewhere", "Chat requests go to another path of the worker.", ("chat.endpoint.worker_path",), _elsewhere("/v1/completions", "chat"))
-add("sends_completions_elsewhere", "Completions go to another path of the worker.", ("completions.route",), _elsewhere("/v1/chat/completions", "completions"))
-add("sends_embeddings_elsewhere", "Embeddings go to another path of the worker.", ("embeddings.route",), _elsewhere("/v1/completions", "embeddings"))
+add(
+    "sends_chat_elsewhere",
+    "Chat requests go to another path of the worker.",
+    ("chat.endpoint.worker_path",),
+    _elsewhere("/v1/completions", "chat"),
+)
+add(
+    "sends_completions_elsewhere",
+    "Completions go to another path of the worker.",
+    ("completions.route",),
+    _elsewhere("/v1/chat/completions", "completions"),
+)
+add(
+    "sends_embeddings_elsewhere",
+    "Embeddings go to another path of the worker.",
+    ("embeddings.route",),
+    _elsewhere("/v1/completions", "embeddings"),
+)
 
 
 def _dropped(key: str) -> Any:
@@ -83,7 +99,7 @@ add("reserialises_completions", "Answers of completions are parsed and written a
     answer_json(lambda value: value, route="completions"))  # fmt: skip
 add("reserialises_embeddings", "Answers of embeddings are parsed and written anew, numbers as doubles.",
     ("embeddings.response.bytes", "embeddings.response.number_text"),
-    answer_json(lambda value: _floats(value), route="embeddings"))  # fmt: skip
+    answer_json(lambda value: _floats(value), route="embeddings"))  # noqa: PLW0108 - defined below  # fmt: skip
 add("answers_embeddings_backwards", "Embeddings come back in another order.", ("embeddings.response.order",),
     answer_json(lambda value: value["data"].reverse(), route="embeddings"))  # fmt: skip
 add("names_the_alias_in_embeddings", "The model of an answer is replaced.", ("embeddings.model.response_untouched",),
@@ -117,7 +133,12 @@ def _status(route: str, status: int) -> Any:
 
 
 for _route in ("completions", "embeddings"):
-    add(f"answers_{_route}_with_201", f"Successes of {_route} have status 201.", (f"{_route}.*status",), _status(_route, 201))
+    add(
+        f"answers_{_route}_with_201",
+        f"Successes of {_route} have status 201.",
+        (f"{_route}.*status",),
+        _status(_route, 201),
+    )
     add(f"answers_{_route}_as_text", f"Answers of {_route} are declared as plain text.", (f"{_route}.*content_type",),
         _content_type(_route, "text/plain", stream=False))  # fmt: skip
 add("streams_completions_as_text", "Streams of completions are declared as plain text.", ("completions.stream.content_type",),
@@ -169,9 +190,24 @@ for _route, _prefix in (("completions", "completions.stream"), ("chat", "chat.st
     _own = "done_not_invented" if _route == "completions" else "done.not_invented"
     _arrives = "as_it_arrives" if _route == "completions" else "relay.as_it_arrives"
     _broken = "broken" if _route == "completions" else "broken.visible"
-    add(f"buffers_streams_of_{_route}", "Streams are sent when they are complete.", (f"{_prefix}.{_arrives}",), streaming(_whole, route=_route))
-    add(f"drops_done_of_{_route}", "Streams end without [DONE].", (f"{_prefix}.{_done}",), streaming(_without_done, route=_route))
-    add(f"adds_done_to_{_route}", "Streams end with [DONE] whatever the worker sent.", (f"{_prefix}.{_own}",), streaming(_with_done, route=_route))
+    add(
+        f"buffers_streams_of_{_route}",
+        "Streams are sent when they are complete.",
+        (f"{_prefix}.{_arrives}",),
+        streaming(_whole, route=_route),
+    )
+    add(
+        f"drops_done_of_{_route}",
+        "Streams end without [DONE].",
+        (f"{_prefix}.{_done}",),
+        streaming(_without_done, route=_route),
+    )
+    add(
+        f"adds_done_to_{_route}",
+        "Streams end with [DONE] whatever the worker sent.",
+        (f"{_prefix}.{_own}",),
+        streaming(_with_done, route=_route),
+    )
     add(f"ends_broken_streams_of_{_route}", "Broken streams end as if they were complete.", (f"{_prefix}.{_broken}",),
         streaming(_never_broken, route=_route))  # fmt: skip
 add("rewrites_events_of_completions", "Chunks of completions are parsed and written anew.", ("completions.stream.bytes",),

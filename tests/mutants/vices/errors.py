@@ -1,11 +1,12 @@
 """Vices of errors: the gateway's own, and those of workers."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from tests.mutants.hooks import answering, loads, dumps, refusing
+from tests.mutants.hooks import answering, dumps, loads, refusing
 from tests.mutants.vice import Vice, add, swap
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ DISPATCHER = "reference_server.workers.dispatch:Dispatcher"
 
 def _kind(refused: Refused) -> str:
     """Which of the shapes a refusal has."""
-    return {"ParseRefusal": "parse", "ValidationRefusal": "validation", "Unauthorized": "unauthorized"}.get(type(refused).__name__, "envelope")
+    return {"ParseRefusal": "parse", "ValidationRefusal": "validation", "Unauthorized": "unauthorized"}.get(
+        type(refused).__name__, "envelope"
+    )
 
 
 def _error(kind: str, edit: Any) -> Vice:
@@ -125,8 +128,18 @@ def _model_before_rules(original: Any, request: Any, profile: Any) -> None:
     original(request, profile)
 
 
-add("looks_for_the_model_first", "The model is looked for before the rules.", ("errors.order.range_before_model",), swap(f"{PIPELINE}:validate", _model_before_rules))
-add("looks_for_the_model_before_parsing", "The model is looked for before the body is parsed.", ("errors.order.parse_before_model",), swap(f"{PIPELINE}:parse", _asks_first))
+add(
+    "looks_for_the_model_first",
+    "The model is looked for before the rules.",
+    ("errors.order.range_before_model",),
+    swap(f"{PIPELINE}:validate", _model_before_rules),
+)
+add(
+    "looks_for_the_model_before_parsing",
+    "The model is looked for before the body is parsed.",
+    ("errors.order.parse_before_model",),
+    swap(f"{PIPELINE}:parse", _asks_first),
+)
 
 
 async def _range_first(original: Any, this: Any, endpoint: Any) -> Any:
@@ -150,9 +163,23 @@ def _lenient(original: Any, raw: bytes) -> Any:
     try:
         return original(raw)
     except ParseRefusal:
-        mended = raw.decode("utf-8", "replace").lstrip("\ufeff").replace("NaN", "0").replace("Infinity", "0").strip().rstrip(",;")
+        mended = (
+            raw.decode("utf-8", "replace")
+            .lstrip("\ufeff")
+            .replace("NaN", "0")
+            .replace("Infinity", "0")
+            .strip()
+            .rstrip(",;")
+        )
         start = mended.find('{"model')
-        for text in (mended, mended.replace(",}", "}").replace(",]", "]"), mended[start:], mended + "}", mended.replace("'", '"'), mended[: mended.rfind("}") + 1]):
+        for text in (
+            mended,
+            mended.replace(",}", "}").replace(",]", "]"),
+            mended[start:],
+            mended + "}",
+            mended.replace("'", '"'),
+            mended[: mended.rfind("}") + 1],
+        ):
             try:
                 return original(text.encode())
             except ParseRefusal:
@@ -160,7 +187,12 @@ def _lenient(original: Any, raw: bytes) -> Any:
         raise
 
 
-add("mends_json", "JSON that is none is mended.", ("errors.parse.bad_json.refused", "errors.parse.completions.refused"), swap("reference_server.lossless:read", _lenient))
+add(
+    "mends_json",
+    "JSON that is none is mended.",
+    ("errors.parse.bad_json.refused", "errors.parse.completions.refused"),
+    swap("reference_server.lossless:read", _lenient),
+)
 add("takes_any_content_type", "Content types are not looked at.", ("errors.parse.no_content_type.refused", "errors.parse.other_content_type.refused",
     "request_headers.content_type.*_refused"), swap("reference_server.stages.parse:_check_content_type", lambda *_: None))  # fmt: skip
 
@@ -199,7 +231,7 @@ for _name, _about, _breaks, _edit in (
 ):  # fmt: skip
     add(_name, _about, _breaks, _worker_error(_edit))
 add("dies_of_bad_workers", "An answer that cannot be read leaves the gateway without another.", ("codes.internal.gateway_survives",),
-    swap(f"{PIPELINE}:dispatch", lambda original, *rest: _die(original, *rest)))  # fmt: skip
+    swap(f"{PIPELINE}:dispatch", lambda original, *rest: _die(original, *rest)))  # noqa: PLW0108 - defined below  # fmt: skip
 _dead: set[int] = set()
 
 
@@ -209,7 +241,7 @@ async def _die(original: Any, this: Any, outgoing: Any, workers: Any) -> Any:
 
     try:
         if id(workers) in _dead:
-            raise GatewayError(500, "internal_error", "gone")
+            raise GatewayError(500, "internal_error", "gone")  # noqa: TRY301 - the vice itself
         return await original(this, outgoing, workers)
     except GatewayError as problem:
         if problem.status == 500:
@@ -231,7 +263,7 @@ add("waits_for_ever", "The request timeout is not looked at.", ("codes.upstream_
     Vice(settings=lambda s: dataclasses.replace(s, request_timeout_s=30.0)))  # fmt: skip
 add("takes_ill_workers", "Workers are never taken out for failing health checks.",
     ("codes.no_available_workers.unhealthy.*", "codes.no_available_workers.health.*", "health.readiness.unhealthy"),
-    swap("reference_server.workers.health:HealthState.record", lambda original, self, *, ok: original(self, ok=True)))  # fmt: skip
+    swap("reference_server.workers.health:HealthState.record", lambda original, self, *, ok: original(self, ok=True)))  # noqa: ARG005 - the original's arguments  # fmt: skip
 add("never_takes_workers_back", "A worker that was ill stays out.", ("codes.no_available_workers.health.recovers",),
     swap("reference_server.workers.health:HealthState.record", lambda original, self, *, ok: original(self, ok=ok and self.healthy)))  # fmt: skip
 add("opens_no_breaker", "Breakers never open.", ("codes.no_available_workers.breaker.*",),

@@ -1,5 +1,6 @@
 """Vices of single fields of a chat request: dropped, invented, turned on, changed."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ SWITCHES = ("logprobs", "ignore_eos", "no_stop_trim", "continue_final_message", 
 ON_BY_DEFAULT = ("skip_special_tokens", "separate_reasoning", "stream_reasoning")
 
 
-def _setting(field: str, value: Any, when: Callable[[Body], bool]) -> Callable[[Body], None]:
+def _setting(field: str, *, value: Any, when: Callable[[Body], bool]) -> Callable[[Body], None]:
     def edit(body: Body) -> None:
         if when(body):
             body[field] = value
@@ -33,22 +34,22 @@ def _setting(field: str, value: Any, when: Callable[[Body], bool]) -> Callable[[
 for _field, _value in INVENTED.items():
     changes(
         f"invents_{_field}", f"A request without {_field} is given one.", (f"chat.{_field}.not_invented",),
-        _setting(_field, _value, lambda body, field=_field: field not in body), "chat",
+        _setting(_field, value=_value, when=lambda body, field=_field: field not in body), "chat",
     )  # fmt: skip
 for _field in SWITCHES:
     changes(
         f"turns_{_field}_on", f"A request without {_field} is sent with it on.", (f"chat.{_field}.not_turned_on",),
-        _setting(_field, True, lambda body, field=_field: field not in body), "chat",
+        _setting(_field, value=True, when=lambda body, field=_field: field not in body), "chat",
     )  # fmt: skip
     if _field != "logprobs":
         changes(
             f"turns_false_{_field}_on", f"{_field}: false is sent as true.", (f"chat.{_field}.false_stays_off",),
-            _setting(_field, True, lambda body, field=_field: body.get(field) is False), "chat",
+            _setting(_field, value=True, when=lambda body, field=_field: body.get(field) is False), "chat",
         )  # fmt: skip
 for _field in ON_BY_DEFAULT:
     changes(
         f"turns_{_field}_off", f"A request without {_field} is sent with it off.", (f"chat.{_field}.default_true",),
-        _setting(_field, False, lambda body, field=_field: field not in body), "chat",
+        _setting(_field, value=False, when=lambda body, field=_field: field not in body), "chat",
     )  # fmt: skip
     changes(
         f"ignores_false_{_field}", f"{_field}: false is lost.", (f"chat.{_field}.false_reaches_worker",),
@@ -56,12 +57,12 @@ for _field in ON_BY_DEFAULT:
     )  # fmt: skip
     changes(
         f"inverts_true_{_field}", f"{_field}: true becomes false.", (f"chat.{_field}.true_stays_true",),
-        _setting(_field, False, lambda body, field=_field: body.get(field) is True), "chat",
+        _setting(_field, value=False, when=lambda body, field=_field: body.get(field) is True), "chat",
     )  # fmt: skip
 changes(
     "streams_by_default", "A request that says nothing of streams is sent as one.",
     ("chat.stream.not_turned_on", "chat.stream.null_stays_off", "chat.stream.false_stays_off"),
-    _setting("stream", True, lambda _: True), "chat",
+    _setting("stream", value=True, when=lambda _: True), "chat",
 )  # fmt: skip
 changes(
     "makes_null_a_value", "null becomes a value of the field.",
@@ -88,7 +89,7 @@ changes(
 )  # fmt: skip
 changes(
     "keeps_only_the_first_choice", "n is forwarded as 1.", ("chat.n.all_choices_returned",),
-    _setting("n", 1, lambda body: "n" in body), "chat",
+    _setting("n", value=1, when=lambda body: "n" in body), "chat",
 )  # fmt: skip
 changes(
     "makes_stop_an_array", "A single stop string becomes an array.", ("chat.stop.string_stays_string",),

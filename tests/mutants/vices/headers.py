@@ -1,5 +1,6 @@
 """Vices of headers in both directions, and of request ids."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 import dataclasses
@@ -12,7 +13,16 @@ if TYPE_CHECKING:
     from reference_server.call import Call
 
 IDS = "reference_server.request_ids"
-ALLOWED = ("authorization", "anthropic-version", "anthropic-beta", "x-request-id", "x-correlation-id", "traceparent", "tracestate", "x-smg-routing-key")
+ALLOWED = (
+    "authorization",
+    "anthropic-version",
+    "anthropic-beta",
+    "x-request-id",
+    "x-correlation-id",
+    "traceparent",
+    "tracestate",
+    "x-smg-routing-key",
+)
 WITHHELD: dict[str, tuple[str, ...]] = {
     "x_api_key": ("x-api-key",), "x_goog_api_key": ("x-goog-api-key",), "x_trace_id": ("x-trace-id",), "request_id": ("request-id",),
     "x_smg_routing_tokens": ("x-smg-routing-tokens",), "x_smg_target_worker": ("x-smg-target-worker",), "x_smg_priority": ("x-smg-priority",),
@@ -64,15 +74,30 @@ add("forwards_provider_keys", "x-api-key becomes the worker's authorization.", (
     to_worker(lambda headers, client: [(k, f"Bearer {dict(client)['x-api-key']}" if k == "authorization" and "x-api-key" in dict(client) else v)
               for k, v in headers]))  # fmt: skip
 for _name, _word in PASSED.items():
-    add(f"drops_{_word}_of_workers", f"{_name} of a worker is dropped.", (f"response_headers.passed.{_word}",), to_client(_without(_name)))
+    add(
+        f"drops_{_word}_of_workers",
+        f"{_name} of a worker is dropped.",
+        (f"response_headers.passed.{_word}",),
+        to_client(_without(_name)),
+    )
 add("drops_custom_headers_of_workers", "Headers of a worker that begin with x- are dropped.",
     ("response_headers.passed.custom", "response_headers.passed.rate_limit", "response_headers.passed.streaming", "response_headers.passed.on_error"),
     to_client(lambda headers, _: [p for p in headers if not p[0].startswith("x-") or p[0].startswith("x-smg")]))  # fmt: skip
 add("joins_repeated_headers", "Repeated headers of a worker become one.", ("response_headers.passed.repeated",),
     to_client(lambda headers, _: list(dict(headers).items())))  # fmt: skip
-for _name, _word in {"keep-alive": "keep_alive", "proxy-authenticate": "proxy_authenticate", "upgrade": "upgrade"}.items():
-    add(f"passes_{_word}_on", f"{_name} of a worker reaches the client.", (f"response_headers.hop.{_word}",),
-        to_client(lambda headers, worker, name=_name: headers + [(k.lower(), v) for k, v in worker if k.lower() == name]))  # type: ignore[misc]  # bound early
+for _name, _word in {
+    "keep-alive": "keep_alive",
+    "proxy-authenticate": "proxy_authenticate",
+    "upgrade": "upgrade",
+}.items():
+    add(
+        f"passes_{_word}_on",
+        f"{_name} of a worker reaches the client.",
+        (f"response_headers.hop.{_word}",),
+        to_client(
+            lambda headers, worker, name=_name: headers + [(k.lower(), v) for k, v in worker if k.lower() == name]
+        ),
+    )  # type: ignore[misc]  # bound early
 add("passes_connection_named_headers_on", "Headers that the worker's connection header names reach the client.", ("response_headers.hop.named_by_connection",),
     to_client(lambda headers, worker: headers + [(k.lower(), v) for k, v in worker if k.lower() not in {n for n, _ in headers}
               | {"connection", "transfer-encoding", "content-length", "keep-alive", "upgrade", "proxy-authenticate", "te", "x-request-id", "x-smg-error-code"}]))  # fmt: skip
@@ -83,7 +108,7 @@ add("passes_error_codes_on", "A worker's x-smg-error-code reaches the client.",
 add("passes_request_ids_on", "A worker's x-request-id reaches the client beside the gateway's.", ("response_headers.request_id.worker_copy_replaced", "response_headers.request_id.once"),
     to_client(lambda headers, worker: headers + [(k.lower(), v) for k, v in worker if k.lower() == "x-request-id"]))  # fmt: skip
 add("passes_routed_worker_on", "A worker's own x-smg-routed-worker-id wins.", ("response_headers.routed_worker.worker_copy_replaced",),
-    to_client(lambda headers, worker: [(k, dict((n.lower(), v) for n, v in worker).get(k, v) if k == "x-smg-routed-worker-id" else v) for k, v in headers]))  # fmt: skip
+    to_client(lambda headers, worker: [(k, {n.lower(): v for n, v in worker}.get(k, v) if k == "x-smg-routed-worker-id" else v) for k, v in headers]))  # fmt: skip
 add("names_no_worker", "The worker that served is not named.", ("response_headers.routed_worker.chat", "response_headers.routed_worker.completions",
     "response_headers.routed_worker.embeddings", "response_headers.routed_worker.streaming", "response_headers.routed_worker.alias",
     "response_headers.routed_worker.worker_*_error"), to_client(_without("x-smg-routed-worker-id")))  # fmt: skip
@@ -102,12 +127,32 @@ add("names_a_worker_always", "Every answer names a worker.", ("response_headers.
 add("gives_every_answer_a_code", "Every answer has an x-smg-error-code.", ("response_headers.error_code.not_on_success", "errors.parse.no_code_header",
     "errors.validation.no_code_header", "errors.worker.no_code_header_added", "auth.missing.no_error_code"),
     _wire(b"x-smg-error-code", b"none", lambda _, answer: "x-smg-error-code" not in dict(answer.headers)))  # fmt: skip
-add("invites_to_retry", "Every answer has a Retry-After.", ("response_headers.retry_after.not_on_*",), _wire(b"retry-after", b"1", lambda *_: True))
-add("tells_rate_limits", "Every answer tells rate limits.", ("rate_limiting.no_x_ratelimit.*",), _wire(b"x-ratelimit-limit-requests", b"100", lambda *_: True))
-add("claims_preemption", "Every answer claims to be preempted.", ("response_headers.preempted.not_otherwise",), _wire(b"x-smg-preempted", b"true", lambda *_: True))
+add(
+    "invites_to_retry",
+    "Every answer has a Retry-After.",
+    ("response_headers.retry_after.not_on_*",),
+    _wire(b"retry-after", b"1", lambda *_: True),
+)
+add(
+    "tells_rate_limits",
+    "Every answer tells rate limits.",
+    ("rate_limiting.no_x_ratelimit.*",),
+    _wire(b"x-ratelimit-limit-requests", b"100", lambda *_: True),
+)
+add(
+    "claims_preemption",
+    "Every answer claims to be preempted.",
+    ("response_headers.preempted.not_otherwise",),
+    _wire(b"x-smg-preempted", b"true", lambda *_: True),
+)
 add("sends_no_request_id", "Answers have no x-request-id.", ("response_headers.request_id.*",),
     wire(lambda _t, _a, headers: [p for p in headers if p[0] != b"x-request-id"]))  # fmt: skip
-add("sends_request_ids_twice", "Answers have x-request-id twice.", ("response_headers.request_id.once",), _wire(b"x-request-id", b"another", lambda *_: True))
+add(
+    "sends_request_ids_twice",
+    "Answers have x-request-id twice.",
+    ("response_headers.request_id.once",),
+    _wire(b"x-request-id", b"another", lambda *_: True),
+)
 add("sends_a_request_id_of_its_own", "Answers have an id that nobody else knows.", ("response_headers.request_id.received", "response_headers.request_id.received_streaming",
     "response_headers.request_id.received_on_error", "response_headers.request_id.same_at_worker"),
     wire(lambda _t, _a, headers: [(k, b"own-id" if k == b"x-request-id" else v) for k, v in headers]))  # fmt: skip
@@ -118,8 +163,14 @@ def _choose(edit: Any) -> Vice:
 
 
 for _name in ("x-request-id", "x-correlation-id", "x-trace-id", "request-id"):
-    add(f"overlooks_{_name.replace('-', '_')}", f"{_name} is no source of request ids.", (f"request_id.{_name.replace('-', '_')}",),
-        _choose(lambda original, headers, names, path, name=_name: original(headers, [n for n in names if n != name], path)))  # type: ignore[misc]  # bound early
+    add(
+        f"overlooks_{_name.replace('-', '_')}",
+        f"{_name} is no source of request ids.",
+        (f"request_id.{_name.replace('-', '_')}",),
+        _choose(
+            lambda original, headers, names, path, name=_name: original(headers, [n for n in names if n != name], path)
+        ),
+    )  # type: ignore[misc]  # bound early
 add("reads_ids_backwards", "The last of the id headers counts.", ("request_id.order.*", "request_id.custom.order"),
     _choose(lambda original, headers, names, path: original(headers, list(reversed(names)), path)))  # fmt: skip
 add("takes_the_first_line", "The first line with an id counts.", ("request_id.order.not_line_order",),
@@ -132,8 +183,18 @@ add("takes_short_ids", "Ids of more than 64 characters are replaced.", ("request
     lambda original, headers, names, path: original([(k, v if len(v) < 65 else "") for k, v in headers], names, path)))  # fmt: skip
 add("tells_workers_bad_ids", "A worker gets the id that was replaced.", ("request_id.malformed.worker_gets_replacement",), _choose(
     lambda original, *rest: dataclasses.replace(original(*rest), replaces=None)))  # fmt: skip
-add("generates_one_id", "Every generated id is the same.", ("request_id.generated_unique",), swap(f"{IDS}:generate", lambda _o, _path: "req-same"))
-add("generates_odd_ids", "Generated ids have blanks.", ("request_id.generated_printable",), swap(f"{IDS}:generate", lambda original, path: original(path) + " ä"))
+add(
+    "generates_one_id",
+    "Every generated id is the same.",
+    ("request_id.generated_unique",),
+    swap(f"{IDS}:generate", lambda _o, _path: "req-same"),
+)
+add(
+    "generates_odd_ids",
+    "Generated ids have blanks.",
+    ("request_id.generated_printable",),
+    swap(f"{IDS}:generate", lambda original, path: original(path) + " ä"),
+)
 add("listens_to_other_headers", "x-amzn-trace-id and the like are taken for ids.", ("request_id.other_headers_ignored",), _choose(
     lambda original, headers, names, path: original(headers, (*names, *(k for k, _ in headers if "id" in k or "trace" in k)), path)))  # fmt: skip
 
@@ -169,8 +230,16 @@ add("routes_by_tokens", "Routing tokens are forwarded and change the model.", ("
     if this.header("x-smg-routing-tokens") is not None else up))  # fmt: skip
 for _header, _word in {"x-smg-priority": "priority.ignored_without_scheduler", "x-smg-tenant-id": "tenant_id.ignored_without_trust",
                        "x-smg-mcp": "mcp.chat_unaffected", "x-smg-target-worker": "target_worker.other_policies_ignore"}.items():  # fmt: skip
-    add(f"obeys_{_header.replace('-', '_')}", f"{_header} sends a request to no model.", (f"request_headers.{_word}",), _routes(
-        lambda up, this, header=_header: dataclasses.replace(up, model="none") if this.header(header) is not None else up))  # type: ignore[misc]  # bound early
+    add(
+        f"obeys_{_header.replace('-', '_')}",
+        f"{_header} sends a request to no model.",
+        (f"request_headers.{_word}",),
+        _routes(
+            lambda up, this, header=_header: (
+                dataclasses.replace(up, model="none") if this.header(header) is not None else up
+            )
+        ),
+    )  # type: ignore[misc]  # bound early
 
 
 def _refuse_header(name: str, test: Any) -> Vice:

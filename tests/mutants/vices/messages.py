@@ -1,5 +1,6 @@
 """Vices of messages, content parts, tools and structured output on their way to the worker."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,13 @@ refuses("refuses_unknown_parts", "Parts of unknown types are refused.", ("chat.p
         lambda b: _any_part(b, lambda p: p.get("type") not in KNOWN_PARTS), "chat")  # fmt: skip
 accepts("takes_anything_for_a_part", "Content arrays may hold anything.", ("chat.parts.not_an_object_refused",),
         lambda b: _has(b, lambda m: isinstance(m["content"], list) and any(not isinstance(p, dict) for p in m["content"])), "chat")  # fmt: skip
-changes("drops_names", "Messages lose their name.", ("chat.messages.name.on_*",), messages(lambda m: m.pop("name", None)), "chat")
+changes(
+    "drops_names",
+    "Messages lose their name.",
+    ("chat.messages.name.on_*",),
+    messages(lambda m: m.pop("name", None)),
+    "chat",
+)
 changes("fills_missing_content", "Messages without content get an empty text.",
         ("chat.messages.content.nothing_invented", "chat.messages.content.*_may_lack"),
         messages(lambda m: m.setdefault("content", "")), "chat")  # fmt: skip

@@ -1,5 +1,6 @@
 """Vices that fit nowhere else: what a chat request or a stream loses under one condition only."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 import asyncio
@@ -7,7 +8,18 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tests.mutants.edits import accepts, changes, messages, parts, refuses, through_float32
-from tests.mutants.hooks import Number, answer_json, answering, events, loads, mapped, outgoing, refusing, streaming, to_client
+from tests.mutants.hooks import (
+    Number,
+    answer_json,
+    answering,
+    events,
+    loads,
+    mapped,
+    outgoing,
+    refusing,
+    streaming,
+    to_client,
+)
 from tests.mutants.vice import Vice, add, swap
 
 if TYPE_CHECKING:
@@ -20,14 +32,34 @@ SERVE = "reference_server.pipeline:serve"
 
 
 def _decimals(edit: Any) -> Any:
-    return lambda b: mapped(b, lambda n: edit(n) if isinstance(n, Number) and not n.encoded_json.lstrip("-").isdecimal() else n)
+    return lambda b: mapped(
+        b, lambda n: edit(n) if isinstance(n, Number) and not n.encoded_json.lstrip("-").isdecimal() else n
+    )
 
 
-changes("rounds_long_decimals", "Decimals keep twelve digits.", ("chat.numbers.long_decimal_kept",), _decimals(lambda n: Number(f"{float(n):.12g}")), "chat")
-changes("rounds_small_decimals", "Decimals keep four places.", ("chat.numbers.small_kept",), _decimals(lambda n: round(float(n), 4)), "chat")
+changes(
+    "rounds_long_decimals",
+    "Decimals keep twelve digits.",
+    ("chat.numbers.long_decimal_kept",),
+    _decimals(lambda n: Number(f"{float(n):.12g}")),
+    "chat",
+)
+changes(
+    "rounds_small_decimals",
+    "Decimals keep four places.",
+    ("chat.numbers.small_kept",),
+    _decimals(lambda n: round(float(n), 4)),
+    "chat",
+)
 changes("widens_decimals_of_streams", "Decimals of streamed requests pass through four-byte floats.", ("chat.numbers.not_widened_in_stream",),
         lambda b: mapped(b, through_float32) if b.get("stream") else b, "chat")  # fmt: skip
-changes("sends_twelve_fields", "Fields after the twelfth are dropped.", ("chat.extensions.all_at_once", "chat.request.all_fields_at_once"), lambda b: dict(list(b.items())[:12]), "chat")
+changes(
+    "sends_twelve_fields",
+    "Fields after the twelfth are dropped.",
+    ("chat.extensions.all_at_once", "chat.request.all_fields_at_once"),
+    lambda b: dict(list(b.items())[:12]),
+    "chat",
+)
 changes("spells_data_urls_in_capitals", "Data URLs arrive in capitals.", ("chat.parts.image_url.data_url_kept",),
         parts(lambda p: p["image_url"].update(url=p["image_url"]["url"].upper()) if isinstance(p.get("image_url"), dict)
               and str(p["image_url"].get("url")).startswith("data:") else None), "chat")  # fmt: skip
@@ -47,7 +79,13 @@ refuses("wants_call_ids_once", "A tool call id that stands twice is refused.", (
         lambda b: len({m["tool_call_id"] for m in b["messages"] if "tool_call_id" in m}) < sum("tool_call_id" in m for m in b["messages"]), "chat")  # fmt: skip
 refuses("refuses_json_schema", "The format json_schema is refused.", ("chat.constraints.json_schema_alone_accepted", "chat.response_format.json_schema.accepted"),
         lambda b: b["response_format"]["type"] == "json_schema", "chat")  # fmt: skip
-refuses("wants_max_tokens_of_completions", "Completions need max_tokens.", ("completions.minimal",), lambda b: "max_tokens" not in b, "completions")
+refuses(
+    "wants_max_tokens_of_completions",
+    "Completions need max_tokens.",
+    ("completions.minimal",),
+    lambda b: "max_tokens" not in b,
+    "completions",
+)
 accepts("counts_tools_of_messages", "Tools of messages count for tool_choice.", ("chat.messages.tools.do_not_count_for_tool_choice",),
         lambda b: any(m.get("tools") for m in b["messages"]) and not b.get("tools"), "chat")  # fmt: skip
 changes("drops_unknown_stream_options_of_completions", "Unknown stream options of completions are lost.", ("completions.stream_options.unknown_keys",),
@@ -103,8 +141,18 @@ async def _again(original: Any, this: Call, outgoing_: Any, workers: Any) -> Any
     return response
 
 
-add("sends_requests_twice", "Every request is sent to a worker twice.", ("chat.response.one_dispatch",), swap("reference_server.pipeline:dispatch", _twice))
-add("begins_broken_streams_anew", "A stream that breaks is begun anew.", ("chat.stream.broken.not_retried",), swap("reference_server.pipeline:dispatch", _again))
+add(
+    "sends_requests_twice",
+    "Every request is sent to a worker twice.",
+    ("chat.response.one_dispatch",),
+    swap("reference_server.pipeline:dispatch", _twice),
+)
+add(
+    "begins_broken_streams_anew",
+    "A stream that breaks is begun anew.",
+    ("chat.stream.broken.not_retried",),
+    swap("reference_server.pipeline:dispatch", _again),
+)
 
 
 async def _piecewise(original: Any, self: Any) -> Any:
@@ -120,16 +168,33 @@ async def _first_piece(original: Any, self: Any) -> Any:
         return
 
 
-add("reads_pieces_as_utf8", "Each piece of a worker's body is read as UTF-8 for itself.", ("chat.response.relay.chunk_cuts", "chat.stream.relay.utf8_split"), swap(BODY, _piecewise))
-add("reads_one_piece", "A worker's body ends with its first piece.", ("chat.response.relay.chunked_worker", "embeddings.response.large"), swap(BODY, _first_piece))
+add(
+    "reads_pieces_as_utf8",
+    "Each piece of a worker's body is read as UTF-8 for itself.",
+    ("chat.response.relay.chunk_cuts", "chat.stream.relay.utf8_split"),
+    swap(BODY, _piecewise),
+)
+add(
+    "reads_one_piece",
+    "A worker's body ends with its first piece.",
+    ("chat.response.relay.chunked_worker", "embeddings.response.large"),
+    swap(BODY, _first_piece),
+)
 
 
 def _unasked(answer: Any, _this: Any, request: Any) -> None:
-    if not request.wants_stream and any(v.startswith("text/event-stream") for k, v in answer.headers if k == "content-type"):
+    if not request.wants_stream and any(
+        v.startswith("text/event-stream") for k, v in answer.headers if k == "content-type"
+    ):
         answer.headers = [(k, "application/json" if k == "content-type" else v) for k, v in answer.headers]
 
 
-add("declares_unasked_streams_json", "A stream that nobody asked for is declared as JSON.", ("chat.response.relay.sse_unasked",), answering(_unasked))
+add(
+    "declares_unasked_streams_json",
+    "A stream that nobody asked for is declared as JSON.",
+    ("chat.response.relay.sse_unasked",),
+    answering(_unasked),
+)
 
 
 def _rejected(answer: Any, _this: Any, request: Any) -> None:
@@ -137,7 +202,12 @@ def _rejected(answer: Any, _this: Any, request: Any) -> None:
         answer.headers = [(k, "application/json" if k == "content-type" else v) for k, v in answer.headers]
 
 
-add("declares_rejections_json", "A rejected stream request is answered as JSON.", ("chat.stream.rejected.other_type",), answering(_rejected))
+add(
+    "declares_rejections_json",
+    "A rejected stream request is answered as JSON.",
+    ("chat.stream.rejected.other_type",),
+    answering(_rejected),
+)
 
 
 def _event(name: str, about: str, breaks: tuple[str, ...], edit: Any, route: str = "chat") -> None:
@@ -145,7 +215,12 @@ def _event(name: str, about: str, breaks: tuple[str, ...], edit: Any, route: str
 
 
 USAGE = re.compile(rb'"choices": ?\[\], ?')
-_event("says_usage_twice", "The chunk with usage is sent twice.", ("chat.usage.stream.once",), lambda e: e * 2 if b'"choices":[]' in e.replace(b" ", b"") else e)
+_event(
+    "says_usage_twice",
+    "The chunk with usage is sent twice.",
+    ("chat.usage.stream.once",),
+    lambda e: e * 2 if b'"choices":[]' in e.replace(b" ", b"") else e,
+)
 _event("speaks_after_usage", "A chunk follows the one with usage.", ("chat.usage.stream.last_chunk_is_final",),
        lambda e: e + b'data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":null}]}\n\n'
        if b'"choices":[]' in e.replace(b" ", b"") else e)  # fmt: skip
@@ -158,10 +233,28 @@ _event("speaks_after_the_finish", "Content follows the finish reason.", ("chat.s
 _event("finishes_unfinished_streams", "[DONE] is preceded by a finish reason.", ("chat.stream.done.finish_not_invented",),
        lambda e: b'data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n' + e
        if b"[DONE]" in e else e)  # fmt: skip
-_event("sends_bare_json", "Chunks are not prefixed by data.", ("chat.stream.framing",), lambda e: e.replace(b"data: ", b""))
-_event("makes_records_data", "Records without data become data.", ("chat.stream.relay.control_records",), lambda e: e if b"data" in e or e.startswith(b":") else b"data: " + e)
-_event("drops_carriage_returns", "Carriage returns are dropped.", ("chat.stream.relay.cr", "chat.stream.relay.crlf"), lambda e: e.replace(b"\r", b""))
-_event("pings_in_completions", "Comments are put between events of completions.", ("completions.stream.bytes",), lambda e: e + b": ping\n\n", "completions")
+_event(
+    "sends_bare_json", "Chunks are not prefixed by data.", ("chat.stream.framing",), lambda e: e.replace(b"data: ", b"")
+)
+_event(
+    "makes_records_data",
+    "Records without data become data.",
+    ("chat.stream.relay.control_records",),
+    lambda e: e if b"data" in e or e.startswith(b":") else b"data: " + e,
+)
+_event(
+    "drops_carriage_returns",
+    "Carriage returns are dropped.",
+    ("chat.stream.relay.cr", "chat.stream.relay.crlf"),
+    lambda e: e.replace(b"\r", b""),
+)
+_event(
+    "pings_in_completions",
+    "Comments are put between events of completions.",
+    ("completions.stream.bytes",),
+    lambda e: e + b": ping\n\n",
+    "completions",
+)
 
 
 async def _short_only(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -249,12 +342,21 @@ async def _all_leave(original: Any, this: Call, receive: Any) -> None:
         _listening.discard(own)
 
 
-add("loses_all_with_one", "When one client leaves, the streams of others break.", ("chat.stream.disconnect.others_live",), swap("reference_server.connection:_listen", _all_leave))
+add(
+    "loses_all_with_one",
+    "When one client leaves, the streams of others break.",
+    ("chat.stream.disconnect.others_live",),
+    swap("reference_server.connection:_listen", _all_leave),
+)
 
 
 def _streamed_refusal(refused: Any, answer: Any) -> None:
     if refused.status >= 400 and isinstance(answer.body, bytes):
-        answer.status, answer.headers, answer.body = 200, [("content-type", "text/event-stream")], b"data: " + answer.body + b"\n\n"
+        answer.status, answer.headers, answer.body = (
+            200,
+            [("content-type", "text/event-stream")],
+            b"data: " + answer.body + b"\n\n",
+        )
 
 
 add("tells_refusals_as_events", "Refusals are told in an event stream with 200.",
@@ -273,15 +375,33 @@ def _by_body(test: bytes, *, let_in: bool) -> Vice:
         if state.settings.has_keys and test in (await this.body.read()).replace(b'": ', b'":'):
             if not let_in:
                 raise Unauthorized
-            this.headers = [*(p for p in this.headers if p[0] != "authorization"), ("authorization", "Bearer sk-conformance-shared")]
+            this.headers = [
+                *(p for p in this.headers if p[0] != "authorization"),
+                ("authorization", "Bearer sk-conformance-shared"),
+            ]
         return await original(this, endpoint, state)
 
     return swap(SERVE, serve)
 
 
-add("serves_streams_without_key", "Streamed requests ask for no key.", ("auth.missing.streaming_chat_refused",), _by_body(b'"stream":true', let_in=True))
-add("refuses_streams_with_key", "Streamed requests are refused, whatever the key.", ("auth.shared.streaming_chat_served",), _by_body(b'"stream":true', let_in=False))
-add("finds_keys_in_bodies", "A key in the body is taken.", ("auth.key.body_refused",), _by_body(b"sk-conformance-shared", let_in=True))
+add(
+    "serves_streams_without_key",
+    "Streamed requests ask for no key.",
+    ("auth.missing.streaming_chat_refused",),
+    _by_body(b'"stream":true', let_in=True),
+)
+add(
+    "refuses_streams_with_key",
+    "Streamed requests are refused, whatever the key.",
+    ("auth.shared.streaming_chat_served",),
+    _by_body(b'"stream":true', let_in=False),
+)
+add(
+    "finds_keys_in_bodies",
+    "A key in the body is taken.",
+    ("auth.key.body_refused",),
+    _by_body(b"sk-conformance-shared", let_in=True),
+)
 
 
 def _no_json(_original: Any, _this: Any) -> None:
@@ -290,7 +410,12 @@ def _no_json(_original: Any, _this: Any) -> None:
     raise ParseRefusal("no JSON, please")
 
 
-add("refuses_json", "application/json is refused.", ("request_headers.content_type.json",), swap("reference_server.stages.parse:_check_content_type", _no_json))
+add(
+    "refuses_json",
+    "application/json is refused.",
+    ("request_headers.content_type.json",),
+    swap("reference_server.stages.parse:_check_content_type", _no_json),
+)
 add("passes_lengths_on", "The length that the worker told is sent beside the gateway's own.", ("response_headers.hop.framing",),
     to_client(lambda headers, worker: headers + [(k.lower(), v) for k, v in worker if k.lower() in {"content-length", "transfer-encoding"}]))  # fmt: skip
 
@@ -311,7 +436,9 @@ def _hint_in_answer(answer: Any, this: Call, _request: Any) -> None:
 
 
 add("tells_workers_of_hints", "A hint is put into the body.", ("hints.only_placement",), outgoing(_hint_in_body))
-add("tells_clients_of_hints", "A hint changes the answer.", ("hints.only_placement_answer",), answering(_hint_in_answer))
+add(
+    "tells_clients_of_hints", "A hint changes the answer.", ("hints.only_placement_answer",), answering(_hint_in_answer)
+)
 for _name, _about, _breaks, _route, _edit in (
     ("cuts_echoes", "The first character of a text is lost.", ("completions.echo.relayed", "completions.response.choice_text"), "completions",
      lambda v: [c.update(text=c["text"][1:]) for c in v["choices"]] and None),

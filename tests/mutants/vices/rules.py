@@ -1,5 +1,6 @@
 """Vices of rules: single rules not looked at, or looked at too strictly (chat and completions)."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 from typing import Any
@@ -128,7 +129,13 @@ COMPLETION_REFUSALS: dict[str, tuple[str, str, Any]] = {
 }  # fmt: skip
 for _name, (_about, _clause, _when) in COMPLETION_REFUSALS.items():
     refuses(_name, _about, (_clause,), _when, "completions")
-for _field in ("continue_final_message", "separate_reasoning", "stream_reasoning", "chat_template_kwargs", "max_completion_tokens"):
+for _field in (
+    "continue_final_message",
+    "separate_reasoning",
+    "stream_reasoning",
+    "chat_template_kwargs",
+    "max_completion_tokens",
+):
     refuses(f"refuses_{_field}_of_completions", f"{_field} is refused on completions.", (f"completions.chat_only.{_field}",),
             lambda b, field=_field: field in b, "completions")  # fmt: skip
 accepts("takes_token_ids_for_a_prompt", "A prompt may be token ids.", ("completions.prompt.token_ids",),

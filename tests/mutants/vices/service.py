@@ -1,5 +1,6 @@
 """Vices of what a gateway says about itself: models, probes, the workers API, unknown paths."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 import dataclasses
@@ -92,12 +93,19 @@ async def _asks_workers(original: Any, self: Any, this: Any) -> Answer:
 
     async with aiohttp.ClientSession() as session:
         for worker in self._state.workers.registry:
-            async with session.get(worker.url + "/v1/models", headers={k: v for k, v in this.headers if k.startswith("x-")}) as found:
+            async with session.get(
+                worker.url + "/v1/models", headers={k: v for k, v in this.headers if k.startswith("x-")}
+            ) as found:
                 await found.read()
     return await original(self, this)  # type: ignore[no-any-return]  # the original's own type
 
 
-add("asks_workers_for_models", "The list is fetched from a worker.", ("models.list.from_gateway",), swap(f"{PUBLIC}.models", _asks_workers))
+add(
+    "asks_workers_for_models",
+    "The list is fetched from a worker.",
+    ("models.list.from_gateway",),
+    swap(f"{PUBLIC}.models", _asks_workers),
+)
 
 
 def _retrieve(edit: Any) -> Vice:
@@ -129,18 +137,38 @@ async def _as_asked(known: Any, wanted: str) -> Any:
     return answer
 
 
-add("retrieves_no_model", "Single models are never found.", ("models.retrieve.known", "models.retrieve.alias", "models.retrieve.slash"), _retrieve(_nobody))
+add(
+    "retrieves_no_model",
+    "Single models are never found.",
+    ("models.retrieve.known", "models.retrieve.alias", "models.retrieve.slash"),
+    _retrieve(_nobody),
+)
 add("retrieves_any_model", "Every model is found.", ("models.retrieve.unknown",), _retrieve(_invented))
 add("retrieves_aliases", "An alias has an entry of its own.", ("models.retrieve.alias",), _retrieve(_as_asked))
-add("cuts_ids_at_slashes", "Ids end at a slash.", ("models.retrieve.slash",), _retrieve(lambda known, wanted: known(wanted.partition("/")[0])))
+add(
+    "cuts_ids_at_slashes",
+    "Ids end at a slash.",
+    ("models.retrieve.slash",),
+    _retrieve(lambda known, wanted: known(wanted.partition("/")[0])),
+)
 
 for _route, _breaks in (("alive", ("health.up", "health.up_without_workers", "health.liveness", "health.liveness_without_workers", "health.up_when_unhealthy")),
                         ("readiness", ("health.readiness.ready",))):  # fmt: skip
     add(f"answers_{_route}_with_204", "Probes are answered with 204.", _breaks, _public(_route, _status(204)))
-add("is_always_ready", "Without a worker the gateway is ready.", ("health.readiness.no_workers", "health.readiness.unhealthy"), _public("readiness", _status(200, 503)))
+add(
+    "is_always_ready",
+    "Without a worker the gateway is ready.",
+    ("health.readiness.no_workers", "health.readiness.unhealthy"),
+    _public("readiness", _status(200, 503)),
+)
 add("tells_readiness_as_text", "Readiness is told in plain text.", ("health.readiness.json", "health.readiness.no_workers_json"),
     _public("readiness", lambda a: (setattr(a, "body", b"OK"), _typed("text/plain")(a))))  # fmt: skip
-add("counts_no_workers", "Readiness counts nothing.", ("health.readiness.counts",), _public("readiness", _json(lambda v: {"status": v["status"]})))
+add(
+    "counts_no_workers",
+    "Readiness counts nothing.",
+    ("health.readiness.counts",),
+    _public("readiness", _json(lambda v: {"status": v["status"]})),
+)
 
 
 async def _probe_workers(original: Any, self: Any, this: Any) -> Answer:
@@ -149,13 +177,21 @@ async def _probe_workers(original: Any, self: Any, this: Any) -> Answer:
 
     async with aiohttp.ClientSession() as session:
         for worker in self._state.workers.registry:
-            body = {"model": worker.models[0].id, "messages": [{"role": "user", "content": this.query + str(this.headers)}]}
+            body = {
+                "model": worker.models[0].id,
+                "messages": [{"role": "user", "content": this.query + str(this.headers)}],
+            }
             async with session.post(worker.url + "/v1/chat/completions", json=body) as found:
                 await found.read()
     return await original(self, this)  # type: ignore[no-any-return]  # as above
 
 
-add("probes_by_inference", "A probe of the gateway makes a worker infer.", ("health.not_forwarded",), swap(f"{PUBLIC}.alive", _probe_workers))
+add(
+    "probes_by_inference",
+    "A probe of the gateway makes a worker infer.",
+    ("health.not_forwarded",),
+    swap(f"{PUBLIC}.alive", _probe_workers),
+)
 
 
 def _admin(function: str, edit: Callable[[Any], Any]) -> Vice:
@@ -212,7 +248,12 @@ for _name, _about, _breaks, _function, _edit in (
 ):  # fmt: skip
     add(_name, _about, tuple(f"{API}.{word}" for word in _breaks), _admin(_function, _edit))
 
-add("lists_workers_of_any_model", "?model= is not looked at.", ("workers_api.list.filter_by_model",), swap(f"{ADMIN}:list_workers", lambda original, fleet, _model=None: original(fleet)))
+add(
+    "lists_workers_of_any_model",
+    "?model= is not looked at.",
+    ("workers_api.list.filter_by_model",),
+    swap(f"{ADMIN}:list_workers", lambda original, fleet, _model=None: original(fleet)),
+)
 
 
 def _nothing(*_: Any) -> Any:
@@ -226,16 +267,38 @@ add("forgets_additions", "Additions are accepted and forgotten.", ("workers_api.
 add("forgets_removals", "Removals are accepted and forgotten.", ("workers_api.remove.gone", "workers_api.remove.no_new_requests", "workers_api.remove.model_not_found",
     "workers_api.remove.models_list", "workers_api.remove.readd", "workers_api.list.removed_disappears"),
     swap("reference_server.workers.lifecycle:Lifecycle.begin_removal", lambda *_: None))  # fmt: skip
-add("forgets_patches", "Changes are accepted and forgotten.", ("workers_api.patch.labels_merged",), swap("reference_server.workers.registry:Registry.replace_spec", lambda *_: None))
+add(
+    "forgets_patches",
+    "Changes are accepted and forgotten.",
+    ("workers_api.patch.labels_merged",),
+    swap("reference_server.workers.registry:Registry.replace_spec", lambda *_: None),
+)
 
 
 def _spec(edit: Callable[[Any], Any]) -> Vice:
-    return swap("reference_server.workers.registry:Registry.add", lambda original, self, spec: original(self, edit(spec)))
+    return swap(
+        "reference_server.workers.registry:Registry.add", lambda original, self, spec: original(self, edit(spec))
+    )
 
 
-add("forgets_labels", "Labels of an addition are lost.", ("workers_api.add.labels_kept",), _spec(lambda s: dataclasses.replace(s, labels={})))
-add("forgets_models_of_additions", "Models of an addition are not looked at.", ("workers_api.add.models_override",), _spec(lambda s: dataclasses.replace(s, models=())))
-add("forgets_keys_of_workers", "The key of a worker is never sent.", ("workers_api.add.worker_key",), _spec(lambda s: dataclasses.replace(s, api_key=None)))
+add(
+    "forgets_labels",
+    "Labels of an addition are lost.",
+    ("workers_api.add.labels_kept",),
+    _spec(lambda s: dataclasses.replace(s, labels={})),
+)
+add(
+    "forgets_models_of_additions",
+    "Models of an addition are not looked at.",
+    ("workers_api.add.models_override",),
+    _spec(lambda s: dataclasses.replace(s, models=())),
+)
+add(
+    "forgets_keys_of_workers",
+    "The key of a worker is never sent.",
+    ("workers_api.add.worker_key",),
+    _spec(lambda s: dataclasses.replace(s, api_key=None)),
+)
 
 
 def _duplicate(original: Any, self: Any, spec: Any) -> Any:
@@ -266,7 +329,12 @@ def _strict_body(original: Any, content_type: Any, body: bytes, model: Any) -> A
     return original(content_type, body, model)
 
 
-add("refuses_unknown_fields_of_workers", "Additions with unknown fields are refused.", ("workers_api.add.unknown_fields_ignored",), swap(f"{ADMIN}:read_body", _strict_body))
+add(
+    "refuses_unknown_fields_of_workers",
+    "Additions with unknown fields are refused.",
+    ("workers_api.add.unknown_fields_ignored",),
+    swap(f"{ADMIN}:read_body", _strict_body),
+)
 
 
 async def _cut(original: Any, self: Any, worker: Any) -> None:
@@ -275,7 +343,7 @@ async def _cut(original: Any, self: Any, worker: Any) -> None:
 
 
 add("forgets_models_of_others", "With a worker all workers go.", ("workers_api.remove.others_served",), swap(
-    "reference_server.workers.registry:Registry.remove", lambda original, self, worker: [original(self, each) for each in list(self)] and None))  # fmt: skip
+    "reference_server.workers.registry:Registry.remove", lambda original, self, worker: [original(self, each) for each in list(self)] and None))  # noqa: ARG005 - the original's arguments  # fmt: skip
 
 
 def _framework(edit: Callable[[Answer], Any]) -> Vice:

@@ -1,5 +1,6 @@
 """Vices of streamed chat answers."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 import asyncio
@@ -53,12 +54,22 @@ for _key, _breaks in {
     _chunks(f"streams_without_{_key}", f"Chunks lack {_key}.", _breaks, _without(_key))
 
 COUNTER = iter(range(10**9))
-_chunks("gives_each_chunk_an_id", "Every chunk has another id.", ("chat.stream.chunk.same_id",), lambda v: v.update(id=f"chatcmpl-{next(COUNTER)}"))
+_chunks(
+    "gives_each_chunk_an_id",
+    "Every chunk has another id.",
+    ("chat.stream.chunk.same_id",),
+    lambda v: v.update(id=f"chatcmpl-{next(COUNTER)}"),
+)
 _chunks("finishes_early", "Every chunk says that its choice has stopped.", ("chat.stream.chunk.finish_null", "chat.stream.chunk.finish_once"),
         lambda v: [c.update(finish_reason="stop") for c in v["choices"]] and None)  # fmt: skip
 _chunks("streams_one_choice", "Only the first choice is streamed.", ("chat.stream.n.all_choices", "chat.stream.n.interleaved"),
         lambda v: v.update(choices=[c for c in v["choices"] if c["index"] == Number("0")]))  # fmt: skip
-_chunks("streams_with_the_alias", "Chunks name the alias.", ("chat.stream.alias.model",), lambda v: v.update(model="conformance-alias"))
+_chunks(
+    "streams_with_the_alias",
+    "Chunks name the alias.",
+    ("chat.stream.alias.model",),
+    lambda v: v.update(model="conformance-alias"),
+)
 _chunks("stops_every_stream", "Every finish reason becomes stop.", ("chat.stream.relay.finish_reason", "chat.tools.finish_reason_kept"),
         lambda v: [c.update(finish_reason="stop") for c in v["choices"] if c["finish_reason"]] and None)  # fmt: skip
 _chunks("rewrites_events", "Chunks are parsed and written anew.", ("chat.stream.relay.bytes",), lambda v: v)
@@ -91,7 +102,12 @@ changes("drops_unknown_stream_options", "Unknown stream options are lost.",
 changes("drops_empty_stream_options", "Empty stream options are lost.", ("chat.usage.stream.options_empty",),
         lambda b: b.pop("stream_options") and None if b["stream_options"] == {} else None, "chat")  # fmt: skip
 
-_events("drops_comments", "Comments are dropped.", ("chat.stream.relay.comments",), lambda e: b"" if e.startswith(b":") else e)
+_events(
+    "drops_comments",
+    "Comments are dropped.",
+    ("chat.stream.relay.comments",),
+    lambda e: b"" if e.startswith(b":") else e,
+)
 _events("normalises_line_ends", "Line ends become line feeds.", ("chat.stream.relay.crlf", "chat.stream.relay.crlf_split", "chat.stream.relay.cr"),
         lambda e: e.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))  # fmt: skip
 _events("joins_data_lines", "Data lines of an event are joined.", ("chat.stream.relay.multi_line_data",),
@@ -100,18 +116,43 @@ _events("drops_event_fields", "Only data lines are relayed.", ("chat.stream.rela
         lambda e: b"".join(re.findall(rb"data:[^\n]*\n", e)) + b"\n" if b"data:" in e else e)  # fmt: skip
 _events("drops_control_records", "Events that carry no chunk are dropped.", ("chat.stream.relay.control_records",),
         lambda e: e if b"data: {" in e or b"[DONE]" in e or not e.strip() else b"")  # fmt: skip
-_events("adds_spaces", "A space is put after every colon.", ("chat.stream.relay.no_space",), lambda e: re.sub(rb"^data:(?! )", b"data: ", e))
-_events("reads_utf8", "Bytes that are not UTF-8 are replaced.", ("chat.stream.relay.invalid_utf8",), lambda e: e.decode("utf-8", "replace").encode())
+_events(
+    "adds_spaces",
+    "A space is put after every colon.",
+    ("chat.stream.relay.no_space",),
+    lambda e: re.sub(rb"^data:(?! )", b"data: ", e),
+)
+_events(
+    "reads_utf8",
+    "Bytes that are not UTF-8 are replaced.",
+    ("chat.stream.relay.invalid_utf8",),
+    lambda e: e.decode("utf-8", "replace").encode(),
+)
 _events("splits_at_any_line_end", "Unicode's line separators end lines.", ("chat.stream.relay.line_separators",),
         lambda e: e.replace("\u2028".encode(), b"\n").replace("\u0085".encode(), b"\n"))  # fmt: skip
-_events("cuts_long_events", "Events end after 60,000 bytes.", ("chat.stream.relay.large_event",), lambda e: e if len(e) < 60000 else e[:60000] + b"\n\n")
-_events("drops_error_events", "Events that tell an error are dropped.", ("chat.stream.relay.error_event",), lambda e: b"" if b'"error"' in e else e)
+_events(
+    "cuts_long_events",
+    "Events end after 60,000 bytes.",
+    ("chat.stream.relay.large_event",),
+    lambda e: e if len(e) < 60000 else e[:60000] + b"\n\n",
+)
+_events(
+    "drops_error_events",
+    "Events that tell an error are dropped.",
+    ("chat.stream.relay.error_event",),
+    lambda e: b"" if b'"error"' in e else e,
+)
 _events("doubles_done", "[DONE] is sent twice.", ("chat.stream.done.once",), lambda e: e * 2 if b"[DONE]" in e else e)
 _events("speaks_after_done", "Something follows [DONE].", ("chat.stream.done.last", "chat.stream.end.nothing_after"),
         lambda e: e + b'data: {"choices":[]}\n\n' if b"[DONE]" in e else e)  # fmt: skip
 _events("spells_done_anew", "[DONE] is written in one way.", ("chat.stream.done.spelling",),
         lambda e: b"data: [DONE]\n\n" if b"[DONE]" in e else e)  # fmt: skip
-_events("inserts_pings", "Comments are put between events.", ("chat.stream.relay.own_events", "chat.stream.relay.bytes"), lambda e: e + b": ping\n\n")
+_events(
+    "inserts_pings",
+    "Comments are put between events.",
+    ("chat.stream.relay.own_events", "chat.stream.relay.bytes"),
+    lambda e: e + b": ping\n\n",
+)
 _events("invents_a_finish", "Every stream is given a finish reason.", ("chat.stream.done.finish_not_invented",),
         lambda e: b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n' + e if b"[DONE]" in e else e)  # fmt: skip
 
@@ -263,7 +304,12 @@ async def _all_at_once(original: Any, self: Any) -> Any:
 
 add("reads_ahead", "The worker is read to its end before the client gets anything.", ("chat.stream.backpressure", "chat.stream.relay.as_it_arrives"),
     Vice({"reference_server.workers.response:UpstreamResponse.body": _all_at_once}))  # fmt: skip
-add("invents_an_error_event", "A broken stream ends with an event of the gateway's own.", ("chat.stream.broken.*",), streaming(lambda pieces: _told(pieces), route="chat"))
+add(
+    "invents_an_error_event",
+    "A broken stream ends with an event of the gateway's own.",
+    ("chat.stream.broken.*",),
+    streaming(lambda pieces: _told(pieces), route="chat"),  # noqa: PLW0108 - defined below
+)
 
 
 async def _told(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

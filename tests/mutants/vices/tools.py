@@ -1,5 +1,6 @@
 """Vices of tools, tool choice and structured output."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 from tests.mutants.edits import accepts, changes, refuses, shortened

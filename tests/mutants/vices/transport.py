@@ -1,5 +1,6 @@
 """Vices on the wire, before the gateway's own parser or behind its answers, and of the connection's headers."""
 
+# ruff: noqa: E501 - a mutant is a row of a table, and a row is best on a line
 from __future__ import annotations
 
 import dataclasses
@@ -45,7 +46,7 @@ add("knows_no_chunks", "Transfer-Encoding of requests is not looked at.",
 add("prefers_lengths", "Of two framings the length counts.", ("transport.framing.*", "transport.raw.te_cl.nothing_smuggled", "transport.raw.cl_te.nothing_smuggled"),
     _towards(lambda d: re.sub(rb"(?i)\r\ntransfer-encoding[^\r\n]*", b"", d) if re.search(rb"(?i)\r\ncontent-length", d) else d))  # fmt: skip
 add("forgives_lengths", "Lengths that are none are mended.", ("transport.length.malformed", "transport.length.conflicting", "transport.raw.length.*"),
-    _towards(lambda d: _mend_length(d)))  # fmt: skip
+    _towards(lambda d: _mend_length(d)))  # noqa: PLW0108 - defined below  # fmt: skip
 
 
 def _mend_length(data: bytes) -> bytes:
@@ -77,11 +78,26 @@ for _name, _about, _clauses, _pattern, _to in (
     ("refuses_bytes_beyond_ascii", "Bytes beyond ASCII in a head are refused.", ("head.bytes_beyond_ascii",), rb"(\r\n[\w-]+: [^\r\n]*)[\x80-\xff]", b"\\1\x00"),
 ):  # fmt: skip
     add(_name, _about, tuple(f"transport.raw.{word}" for word in _clauses), _towards(_sub(_pattern, _to)))
-add("keeps_old_connections_open", "Connection: close is not looked at.", ("transport.close.asked_for",), _towards(_sub(rb"(?i)connection: close", b"Connection: keep-alive")))
+add(
+    "keeps_old_connections_open",
+    "Connection: close is not looked at.",
+    ("transport.close.asked_for",),
+    _towards(_sub(rb"(?i)connection: close", b"Connection: keep-alive")),
+)
 add("closes_every_connection", "The connection is closed after every answer.", ("transport.keep_alive", "transport.second_request"),
     wire(lambda _t, _a, headers: [*headers, (b"connection", b"close")]))  # fmt: skip
-add("spells_ids_in_lower_case_only", "Names of id headers are known in lower case only.", ("request_id.any_case",), _towards(_sub(rb"\r\n[A-Z][\w-]*-I[Dd]:", b"\r\nX-Ignored:")))
-add("knows_authorization_in_one_case", "authorization is known in one case only.", ("auth.header_name.case_insensitive",), _towards(_sub(rb"\r\n(?!Authorization|authorization)[Aa][Uu][Tt][Hh]\w*:", b"\r\nX-Ignored:")))
+add(
+    "spells_ids_in_lower_case_only",
+    "Names of id headers are known in lower case only.",
+    ("request_id.any_case",),
+    _towards(_sub(rb"\r\n[A-Z][\w-]*-I[Dd]:", b"\r\nX-Ignored:")),
+)
+add(
+    "knows_authorization_in_one_case",
+    "authorization is known in one case only.",
+    ("auth.header_name.case_insensitive",),
+    _towards(_sub(rb"\r\n(?!Authorization|authorization)[Aa][Uu][Tt][Hh]\w*:", b"\r\nX-Ignored:")),
+)
 
 
 def _path(edit: Callable[[str], str]) -> Any:
@@ -101,7 +117,12 @@ def _routed(edit: Callable[[str], str]) -> Vice:
     return swap("reference_server.connection:GatewayConnection._create_request_from_scope", create)
 
 
-add("forgives_paths", "Doubled slashes, trailing slashes and capitals in paths are mended.", ("routes.path.exact",), _routed(lambda p: re.sub(r"/+", "/", p.lower()).rstrip("/")))
+add(
+    "forgives_paths",
+    "Doubled slashes, trailing slashes and capitals in paths are mended.",
+    ("routes.path.exact",),
+    _routed(lambda p: re.sub(r"/+", "/", p.lower()).rstrip("/")),
+)
 
 
 def _open_spellings(original: Any, this: Call, settings: Any, group: Any) -> Any:
@@ -113,7 +134,12 @@ def _open_spellings(original: Any, this: Call, settings: Any, group: Any) -> Any
 
 add("guards_exact_paths_only", "Other spellings of a path are served without a key.", ("auth.missing.path_variants_never_served",),
     Vice({**_routed(lambda p: re.sub(r"/+", "/", p.lower()).rstrip("/")).swaps, "reference_server.pipeline:identify": _open_spellings}))  # fmt: skip
-add("serves_no_queries", "A query on a serving path is refused.", ("routes.path.query_ignored",), swap("reference_server.pipeline:refuse_announced_excess", lambda o, this, s: _no_query(o, this, s)))
+add(
+    "serves_no_queries",
+    "A query on a serving path is refused.",
+    ("routes.path.query_ignored",),
+    swap("reference_server.pipeline:refuse_announced_excess", lambda o, this, s: _no_query(o, this, s)),  # noqa: PLW0108 - defined below
+)
 
 
 def _no_query(original: Any, this: Call, settings: Any) -> None:
@@ -128,8 +154,18 @@ def _canonical(edit: Callable[[Callable[[str], str], str], str]) -> Vice:
     return swap(f"{SETTINGS}.canonical_model", lambda original, self, model: edit(lambda m: original(self, m), model))
 
 
-add("knows_no_aliases", "Aliases are unknown models.", ("chat.model.alias_accepted", "models.list.alias_accepted"), _canonical(lambda _known, model: model))
-add("knows_aliases_in_any_case", "Aliases are known in any case.", ("chat.model.alias_exact",), _canonical(lambda known, model: known(model.strip().lower())))
+add(
+    "knows_no_aliases",
+    "Aliases are unknown models.",
+    ("chat.model.alias_accepted", "models.list.alias_accepted"),
+    _canonical(lambda _known, model: model),
+)
+add(
+    "knows_aliases_in_any_case",
+    "Aliases are known in any case.",
+    ("chat.model.alias_exact",),
+    _canonical(lambda known, model: known(model.strip().lower())),
+)
 changes("keeps_the_alias", "An alias reaches the worker.", ("chat.model.alias_resolved", "chat.model.alias_resolved_in_stream", "chat.model.canonical_sent"),
         lambda b: b.update(model="conformance-alias"), "chat")  # fmt: skip
 add("routes_all_to_one_worker", "Every model is served by the first worker.", ("chat.model.selects_worker", "codes.no_available_workers.other_models_served"), outgoing(
@@ -139,10 +175,17 @@ add("routes_all_to_one_worker", "Every model is served by the first worker.", ("
 def _touched(up: Any, this: Any, request: Any) -> Any:
     if request.model == up.model:
         return up
-    return dataclasses.replace(up, body=re.sub(rb'"temperature": ?[\d.]+,? ?', b"", up.body).replace(b'"user"', b'"usr"').replace(b"x_", b"y_"))
+    return dataclasses.replace(
+        up, body=re.sub(rb'"temperature": ?[\d.]+,? ?', b"", up.body).replace(b'"user"', b'"usr"').replace(b"x_", b"y_")
+    )
 
 
-add("loses_fields_with_aliases", "A request with an alias loses other fields.", ("chat.model.alias_rest_untouched", "chat.unknown.kept_with_alias"), outgoing(_touched))
+add(
+    "loses_fields_with_aliases",
+    "A request with an alias loses other fields.",
+    ("chat.model.alias_rest_untouched", "chat.unknown.kept_with_alias"),
+    outgoing(_touched),
+)
 add("sends_a_wrong_length", "The length that a worker is told is one too low.", ("request_headers.framing.length_true",),
     outgoing(lambda up, _t, _r: dataclasses.replace(up, headers=[*up.headers, ("content-length", str(len(up.body) - 1))])))  # fmt: skip
 add("sends_json_as_text", "The worker gets the body as plain text.", ("request_headers.content_type.worker_gets_json",),
@@ -151,10 +194,34 @@ add("drops_parameters_of_types", "Parameters of a worker's content type are drop
     to_client(lambda headers, _: [(k, v.partition(";")[0] if k == "content-type" else v) for k, v in headers]))  # fmt: skip
 add("takes_tenants_for_credentials", "X-SMG-Tenant-ID stands in for a key.", ("request_headers.tenant_id.no_credential",), swap(
     "reference_server.stages.identify:_bearer_token", lambda original, this: original(this) or (b"sk-conformance-shared" if this.header("x-smg-tenant-id") else None)))  # fmt: skip
-refuses("refuses_the_example", "max_tokens beside temperature is refused.", ("chat.endpoint.example_accepted", "chat.endpoint.post_path"), lambda b: True, "chat")
-add("reads_one_line_only", "A body in several lines is refused.", ("chat.body.pretty_printed_accepted",), swap("reference_server.lossless:read", lambda original, raw: original(raw.partition(b"\n")[0])))
-add("wants_the_model_first", "The model must come first.", ("chat.body.member_order_free",), swap("reference_server.lossless:read", lambda original, raw: original(raw if raw.lstrip().startswith(b'{"model') else b"")))
-add("mixes_streams", "Every answer gets what another was sent.", ("chat.stream.relay.own_events",), answering(lambda a, t, r: _mixed(a)))
+refuses(
+    "refuses_the_example",
+    "max_tokens beside temperature is refused.",
+    ("chat.endpoint.example_accepted", "chat.endpoint.post_path"),
+    lambda b: True,  # noqa: ARG005 - the original's arguments
+    "chat",
+)
+add(
+    "reads_one_line_only",
+    "A body in several lines is refused.",
+    ("chat.body.pretty_printed_accepted",),
+    swap("reference_server.lossless:read", lambda original, raw: original(raw.partition(b"\n")[0])),
+)
+add(
+    "wants_the_model_first",
+    "The model must come first.",
+    ("chat.body.member_order_free",),
+    swap(
+        "reference_server.lossless:read",
+        lambda original, raw: original(raw if raw.lstrip().startswith(b'{"model') else b""),
+    ),
+)
+add(
+    "mixes_streams",
+    "Every answer gets what another was sent.",
+    ("chat.stream.relay.own_events",),
+    answering(lambda a, t, r: _mixed(a)),  # noqa: ARG005 - the original's arguments
+)
 _LAST: dict[str, bytes] = {}
 
 
