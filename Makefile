@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 JOBS ?= 4
+# Every run starts many Python processes: without compiled files each of them would compile all it imports again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup conformance test lint types imports docstrings units models lock readings clean
 
@@ -15,7 +17,7 @@ $(STAMP): pyproject.toml requirements/dev.lock requirements/bootstrap.txt
 	@echo "set-up: virtual environment and locked dependencies in $(VENV)"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
-	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/bootstrap.txt requirements/dev.lock
+	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/bootstrap.txt requirements/dev.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps -e .
 	touch $@
 
