@@ -72,7 +72,7 @@ class Live:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
         try:
             loop = asyncio.get_running_loop()
-            await asyncio.wait_for(loop.sock_connect(sock, self._address), paced(CONNECT_BOUND_S))
+            await asyncio.wait_for(loop.sock_connect(sock, self._address), CONNECT_BOUND_S)
         except OSError as problem:  # TimeoutError is one
             sock.close()
             raise TargetError(

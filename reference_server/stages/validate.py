@@ -106,7 +106,7 @@ def _tool_choice(body: Body) -> str | None:
     tools = legacy.tools(body)
     if not tools:
         return "tool_choice is only allowed with tools, unless it is none or auto"
-    names = {tool["function"]["name"] for tool in tools}
+    names = {tool["function"]["name"] for tool in tools if tool["type"] == "function"}
     if choice == "required":
         return None
     if choice["type"] == "function":

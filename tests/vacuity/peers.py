@@ -84,7 +84,7 @@ def listening(behaviour: Behaviour) -> Iterator[str]:
         writer.close()
 
     async def serve() -> None:
-        server = await asyncio.start_server(handle, HOST, 0)
+        server = await asyncio.start_server(handle, HOST, 0, backlog=512)
         ready.append(f"http://{HOST}:{server.sockets[0].getsockname()[1]}")
         started.set()
 
@@ -107,11 +107,17 @@ def listening(behaviour: Behaviour) -> Iterator[str]:
         thread.join(10)
 
 
+class _Patient(ThreadingHTTPServer):
+    """The same server for many clients at once."""
+
+    request_queue_size = 128
+
+
 @contextmanager
 def web_server() -> Iterator[str]:
     """Python's `http.server` on an empty folder: 404, 501, and an HTML listing."""
     with tempfile.TemporaryDirectory(prefix="plain-web-") as folder:
-        server = ThreadingHTTPServer((HOST, 0), partial(_Quiet, directory=folder))
+        server = _Patient((HOST, 0), partial(_Quiet, directory=folder))
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()

@@ -1,55 +1,102 @@
-"""The whole suite of hand-written checks against a peer that is no gateway."""
+"""Every hand-written check of the suite against a peer that is no gateway, side by side in one event loop."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections import Counter
-from pathlib import Path
+import asyncio
+import contextlib
+from functools import cache
 from typing import TYPE_CHECKING
 
-from conformance.harness.configurations import configurations
+from conformance.harness import noise, pace
+from conformance.harness.configurations import Configuration, configurations
+from conformance.harness.environment import Environment, WorkerAt
+from fake_workers.control import Control
+from fake_workers.fleet import Fleet
+from fake_workers.spec import WorkerSpec
 from spec import features
+from tests.mutants.judge import Check, Verdict, collect, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Iterator
 
-ROOT = Path(__file__).parents[2]
-CHECKS = ROOT / "conformance" / "checks"
-GENERATED = ("fields.py",)
-PACE = 0.05
-BOUND_S = 240
+PACE = 0.02
+AT_ONCE = 40
+BOUND_S = 60.0
+NOWHERE = "http://127.0.0.1:9"
 
 
-def judged(url: str, folder: Path, *options: str, processes: int = 2) -> dict[str, dict[str, str]]:
-    """Judge a peer by every hand-written check, as if it claimed every feature and ran in every configuration.
+@cache
+def checks(*, every_case: bool = False) -> dict[str, Check]:
+    """The hand-written checks, as for a target that claims every feature and runs in every configuration.
 
-    Args:
-        url: of the peer.
-        folder: where the report goes.
-        options: further options of the run.
-        processes: how many judge at once.
-
-    Returns:
-        Verdict, message and fingerprint by check.
+    Of the cases of one function that judge the same clauses, the first stands for all unless `every_case`.
     """
-    words = [sys.executable, "-m", "pytest", str(ROOT / "conformance"), "-q", "-p", "no:cacheprovider"]
-    words += [f"--ignore={CHECKS / name}" for name in GENERATED]
-    words += [word for name in configurations() for word in ("--target", f"{name}={url}")]
-    words += ["--features", ",".join(features()), "--unproven", "--pace", str(PACE), "-n", str(processes)]
-    words += ["--report-dir", str(folder), "--tb=no", "--show-capture=no", *options]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CONFORMANCE_"))}
-    ran = subprocess.run(
-        words, capture_output=True, text=True, timeout=BOUND_S, check=False, cwd=ROOT, env=environment
-    )
-    report = folder / "report.json"
-    assert report.exists(), f"no report: {ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
-    checks: Sequence[dict[str, str]] = json.loads(report.read_text("utf-8"))["checks"]
-    return {check["check"].removeprefix("conformance/checks/"): check for check in checks}
+    targets = [word for name in configurations() for word in ("--target", f"{name}={NOWHERE}")]
+    found = collect("--unproven", *targets, "--features", ",".join(features()))
+    written = {nodeid: check for nodeid, check in found.items() if not check.generated}
+    if every_case:
+        return written
+    first = {(check.written, check.clauses): nodeid for nodeid, check in reversed(written.items())}
+    return {nodeid: written[nodeid] for nodeid in first.values()}
 
 
-def table(found: dict[str, dict[str, str]]) -> Counter[str]:
-    """How many checks have which verdict."""
-    return Counter(check["verdict"] for check in found.values())
+@contextlib.contextmanager
+def hurried() -> Iterator[None]:
+    """Nobody waits long for what will not come."""
+    pace.set_pace(PACE)
+    try:
+        yield
+    finally:
+        pace.set_pace(1)
+
+
+async def judged(url: str, *, every_case: bool = False) -> dict[str, Verdict]:
+    """The verdicts of the hand-written checks about whatever is at this URL, by node id."""
+    by_configuration: dict[str, list[Check]] = {}
+    for check in checks(every_case=every_case).values():
+        by_configuration.setdefault(check.configuration, []).append(check)
+    found: dict[str, Verdict] = {}
+    room = asyncio.Semaphore(AT_ONCE)
+    measured = noise.measure()
+
+    async def one(check: Check, environment: Environment, control: Control) -> None:
+        async with room:
+            try:
+                async with asyncio.timeout(BOUND_S):
+                    # Nothing proven for one check may help another: each has to stand alone here.
+                    found[check.nodeid] = await judge(check, environment, control, {}, measured)
+            except TimeoutError:
+                found[check.nodeid] = Verdict("harness error", f"took over {BOUND_S:g} s")
+
+    with hurried():
+        async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+            for name, members in by_configuration.items():
+                environment, control = await stack.enter_async_context(_environment(configurations()[name], url))
+                for check in members:
+                    group.create_task(one(check, environment, control))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _environment(chosen: Configuration, url: str) -> AsyncIterator[tuple[Environment, Control]]:
+    """Workers that run but that nobody routes to, and what a check is told of them."""
+    specs = [WorkerSpec(name=each.name, engine=each.engine, model=each.model) for each in chosen.workers]
+    async with Fleet(specs) as fleet:
+        workers = [WorkerAt(spec.name, spec.engine, spec.model, at) for spec, at in zip(specs, fleet.urls, strict=True)]
+        control = Control(fleet.control_url)
+        try:
+            yield (
+                Environment(
+                    configuration=chosen.name,
+                    gateway_url=url,
+                    control_url=fleet.control_url,
+                    workers=workers,
+                    aliases=chosen.aliases,
+                    keys=chosen.keys,
+                    default_key=chosen.keys.get(chosen.default_key or ""),
+                    features=sorted(features()),
+                ),
+                control,
+            )
+        finally:
+            await control.aclose()

@@ -1,0 +1,1 @@
+"""The suite on peers that are no gateways."""
