@@ -9,7 +9,7 @@ from conformance.harness import bodies
 from conformance.harness.bodies import OMIT, PROMPT
 from conformance.harness.client import DEFAULT_BOUND_S, Live
 from conformance.harness.errors import Disproved
-from conformance.harness.worker import Proof, Scripted, Worker
+from conformance.harness.worker import Proof, Scripted, Worker, observed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -239,7 +239,7 @@ class Gateway:
                     "the valid twin is refused",
                     f"the valid twin of the request is not answered with 200: {exchange.brief()}",
                 )
-            self._proofs[cache_key] = Proof(f"POST {path} {str(valid)[:200]}", await script.only())
+            self._proofs[cache_key] = observed(f"POST {path} {str(valid)[:200]}", await script.only())
         return self._proofs[cache_key]
 
     async def refuses(

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from conformance.harness.errors import CheckError, Disproved
 from conformance.harness.pace import paced
 from fake_workers.errors import ControlTimeout
+from fake_workers.journal import Entry
 from fake_workers.script import Reply, Script, Wire
 
 if TYPE_CHECKING:
     from conformance.harness.environment import WorkerAt
     from fake_workers.control import Control
-    from fake_workers.journal import Entry
 
 DISPATCH_BOUND_S = 5.0
 
@@ -28,15 +28,32 @@ def new_marker() -> str:
     return f"igc-{secrets.token_hex(8)}"
 
 
-@dataclass(frozen=True)
+_SEAL: Final = object()
+
+
 class Proof:
     """An observation that a negative statement rests on.
 
-    This request, differing only in what is judged, did reach a worker.
+    This request, differing only in what is judged, did reach a worker. Only the harness makes one, from an entry of the
+    journal: `await gateway.proof(...)`, or the `.proof` of a Refusal.
+
+    Attributes:
+        what: the request, for messages.
+        seen: the worker's record of it.
     """
 
-    what: str
-    seen: Entry
+    __slots__ = ("seen", "what")
+
+    def __init__(self, what: str, seen: Entry, seal: object = None) -> None:
+        if seal is not _SEAL or not isinstance(seen, Entry) or seen.marker is None:
+            raise CheckError("a Proof cannot be written down, only observed: await gateway.proof(...)")
+        self.what = what
+        self.seen = seen
+
+
+def observed(what: str, seen: Entry) -> Proof:
+    """The proof that a marked request was seen. For the harness only: no check calls this, and a test looks."""
+    return Proof(what, seen, _SEAL)
 
 
 @dataclass
@@ -128,9 +145,7 @@ class Scripted:
     async def look(self, at_least: int = 0, within_s: float = 0.0) -> list[Entry]:
         """The dispatches so far, waiting for `at_least` so many; never fails."""
         await self.worker.flush()
-        self.entries = await self.worker.control.entries(
-            self.marker, at_least=at_least, within_s=paced(within_s)
-        )
+        self.entries = await self.worker.control.entries(self.marker, at_least=at_least, within_s=paced(within_s))
         return self.entries
 
 

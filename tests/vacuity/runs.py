@@ -77,6 +77,12 @@ async def judged(url: str, *, every_case: bool = False) -> dict[str, Verdict]:
     return found
 
 
+def worker_at(fleet: Fleet) -> WorkerAt:
+    """The first worker of a fleet, as checks know it."""
+    name, worker = next(iter(fleet.workers.items()))
+    return WorkerAt(name, worker.spec.engine, worker.spec.model, worker.url)
+
+
 @contextlib.asynccontextmanager
 async def _environment(chosen: Configuration, url: str) -> AsyncIterator[tuple[Environment, Control]]:
     """Workers that run but that nobody routes to, and what a check is told of them."""
