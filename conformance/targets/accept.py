@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     target = report["target"]
     name = f"{target['name']}-{target['version']}.yaml" if target["version"] else f"{target['name']}.yaml"
     file: Path = options.file or deviations.FOLDER / name
-    deviations.load(file)  # a broken file is told before anything is added to it
+    declared = deviations.load(file)  # a broken file is told before anything is added to it
     failures = [
         check
         for check in report["checks"]
@@ -76,7 +76,21 @@ def run(options: argparse.Namespace) -> int:
     before = file.read_text("utf-8") if file.exists() else ""
     file.write_text(before + ("\n" if before and not before.endswith("\n\n") else "") + text, "utf-8")
     sys.stdout.write(f"{file}: {text.count('- clause:')} entries for {len(failures)} failed checks\n")
+    for subject in overtaken(declared, failures):
+        sys.stdout.write(
+            f"{file}: {subject} was declared before and failed otherwise; is the older entry still needed?\n"
+        )
     return 0
+
+
+def overtaken(declared: deviations.Deviations, failures: list[dict[str, Any]]) -> list[str]:
+    """Subjects of older entries that speak of these failures and excuse none of them: perhaps needed no more."""
+    return [
+        entry.subject
+        for entry in declared.entries
+        if (spoken_of := [each for each in failures if entry.about(each["check"], each["clauses"])])
+        and not any(entry.excuses(each["fingerprint"]) for each in spoken_of)
+    ]
 
 
 def entries(failures: list[dict[str, Any]], reason: str, seen: str, expires: dt.date) -> list[dict[str, Any]]:

@@ -166,3 +166,21 @@ def test_accept_keeps_what_is_there_and_refuses_nothing_to_do(tmp_path: Path) ->
     with pytest.raises(UserError, match="not a report of this suite"):
         accept.run(parser.parse_args(["--report", str(report), "--reason", "r"]))
     assert accept.entries([], "r", "1", dt.date(2999, 1, 1)) == []
+
+
+def test_accept_tells_of_older_entries_that_no_longer_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """When a declared check failed in another way and that is accepted, the older entry is named and stays."""
+    file = written(tmp_path, ENTRY.format(fingerprint="not refused | 200", expires=LATER))
+    check = {
+        "check": "a.py::test_x[high]", "clauses": ["chat.temperature.maximum"], "verdict": "failed", "message": "",
+        "fingerprint": "refused with another status | 422", "exchanges": [],
+    }  # fmt: skip
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps({"checks": [check], "target": {"name": "x", "version": "1"}}), "utf-8")
+    parser = argparse.ArgumentParser()
+    accept.add_options(parser)
+    assert accept.run(parser.parse_args(["--report", str(report), "--reason", "r", "--file", str(file)])) == 0
+    assert "is the older entry still needed?" in capsys.readouterr().out
+    before, after = deviations.load(file).entries
+    assert (before.fingerprint, after.fingerprint) == (["not refused | 200"], ["refused with another status | 422"])
+    assert excuse(deviations.load(file), CHECK, "refused with another status | 422")[0] == "deviating"
