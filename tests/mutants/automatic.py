@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jsonschema import Draft202012Validator
 
 import spec
-from spec.fields import prefixes, request_schema
+from spec.fields import prefixes, request_schema, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -103,8 +103,11 @@ def _of(prefix: str) -> Iterator[Automatic]:
     schemas = spec.openapi()["components"]["schemas"]
     top = next(name for name, schema in schemas.items() if schema.get("x-clause-prefix") == prefix)
     queue, seen = [top], {top}
+    spoken_of = [container["properties"] for p in walk(prefix) for container in p.chain if "properties" in container]
     while queue:
         name = queue.pop(0)
+        if "properties" in schemas[name] and schemas[name]["properties"] not in spoken_of:
+            continue  # no clause is about anything in it
         yield from _in_schema(prefix, name, schemas[name])
         for reference in _references(schemas[name]):
             if reference not in seen:
@@ -115,6 +118,8 @@ def _of(prefix: str) -> Iterator[Automatic]:
 def _references(node: Any) -> Iterator[str]:
     """Names of the schemas that a schema refers to."""
     if isinstance(node, dict):
+        if node.get("x-clauses") is False:
+            return
         if isinstance(node.get("$ref"), str):
             yield node["$ref"].rsplit("/", 1)[-1]
         for key, value in node.items():
@@ -209,9 +214,12 @@ def _types(schema: Schema) -> Iterator[Change]:
         if "null" in names:
             yield "null refused", {"type": [name for name in names if name != "null"]}
         else:
-            yield "null allowed", {"type": [*names, "null"]}
+            yield (
+                "null allowed",
+                {"type": [*names, "null"], **({"enum": [*schema["enum"], None]} if "enum" in schema else {})},
+            )
     rest = [name for name in names if name != "null"]
-    if len(rest) > 1:
+    if len(rest) > 1 and "x-samples-of" not in schema:
         for name in rest:
             yield f"{name} refused", {"type": [each for each in names if each != name]}
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from conformance.fieldcases import cases
+from spec import openapi
 from tests.mutants import automatic, models
 from tests.mutants.judge import FIELDS
 from tests.mutants.trial import Subject
@@ -40,6 +45,27 @@ def telling(mutant: Automatic) -> list[Case]:
     return []
 
 
+def _telling_once(mutant: Automatic, folder: Path) -> list[Case]:
+    """`telling`, remembered in `folder` for the same mutant, document and cases."""
+    known = {case.name: case for case in cases(mutant.prefix)}
+    digest = hashlib.sha256(repr((mutant, _fingerprint(mutant.prefix))).encode()).hexdigest()[:24]
+    file = folder / f"t{digest}.json"
+    if file.exists():
+        return [known[name] for name in json.loads(file.read_text("utf-8"))]
+    found = telling(mutant)
+    temporary = file.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text(json.dumps([case.name for case in found]), encoding="utf-8")
+    temporary.replace(file)
+    return found
+
+
+@cache
+def _fingerprint(prefix: str) -> str:
+    """Changes whenever the document or a case of a request body does."""
+    whole = json.dumps(openapi(), sort_keys=True, default=str) + repr(cases(prefix))
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
 def _own(mutant: Automatic, case: Case) -> bool:
     """Whether a case is about the field that a mutant breaks."""
     return not mutant.field or f".{mutant.field}." in case.name
@@ -69,7 +95,7 @@ def _checks(found: Sequence[Case], checks: Mapping[str, Check]) -> Iterator[Chec
 
 def prepare(mutant: Automatic, folder: Path) -> tuple[Path | None, list[Case], str]:
     """Models and telling cases of a mutant; no models and a reason where the generator refuses."""
-    found = telling(mutant)
+    found = _telling_once(mutant, folder)
     if not found:
         return None, [], "no case answers otherwise by the broken document than by the true one"
     try:

@@ -129,7 +129,7 @@ class Gateways:
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
         self._hive.stdin.write(json.dumps({"id": number, **question}).encode() + b"\n")
         try:
-            answer = await asyncio.wait_for(waiting, ANSWER_BOUND_S)
+            answer: dict[str, Any] = await asyncio.wait_for(waiting, ANSWER_BOUND_S)
         except TimeoutError:
             raise HarnessError(f"the hive did not answer: {self._log()}") from None
         finally:
