@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tests.mutants import vices
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tests.mutants.vice import Mutant
 
 
+@cache
 def mutants() -> Mapping[str, Mutant]:
     """Every named mutant by name."""
     for module in pkgutil.iter_modules(vices.__path__):
