@@ -23,6 +23,13 @@ async def entries(gateway: Gateway, **key: Any) -> list[dict[str, Any]]:
     return data
 
 
+def entry_of(listed: list[dict[str, Any]], worker: Worker) -> dict[str, Any]:
+    """Return the entry of a worker's model; there must be one."""
+    found = [entry for entry in listed if entry["id"] == worker.model]
+    assert found, f"{worker.model} is not listed"
+    return found[0]
+
+
 def served(gateway: Gateway) -> set[str]:
     """Return the models that this configuration's workers serve."""
     return {worker.model for worker in gateway.environment.workers}
@@ -102,7 +109,7 @@ async def test_every_served_model_is_listed(gateway: Gateway) -> None:
 @clause("models.list.usable")
 async def test_listed_model_serves_requests(gateway: Gateway, worker: Worker) -> None:
     """A chat request with the id as it is listed reaches the worker of that model."""
-    listed = next(entry["id"] for entry in await entries(gateway) if entry["id"] == worker.model)
+    listed = entry_of(await entries(gateway), worker)["id"]
     script = worker.script()
     chat = await gateway.chat(script, model=listed)
     assert (await script.only()).worker == worker.name
@@ -216,7 +223,7 @@ async def test_query_string(gateway: Gateway) -> None:
 @clause("models.list.from_gateway")
 async def test_list_is_not_the_workers(gateway: Gateway, worker: Worker) -> None:
     """The entry of a model is the same in kind whichever engine serves it."""
-    entry = next(entry for entry in await entries(gateway) if entry["id"] == worker.model)
+    entry = entry_of(await entries(gateway), worker)
     assert entry == {"id": worker.model, "object": "model", "created": 0, "owned_by": "self_hosted"} | {
         name: value for name, value in entry.items() if name not in {"id", "object", "created", "owned_by"}
     }

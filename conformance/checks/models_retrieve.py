@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from conformance.checks.models_list import MODELS, entries
+from conformance.checks.models_list import MODELS, entries, entry_of
 from conformance.checks.stream_support import ALL_ENGINES
 from conformance.harness import clause, engines
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @clause("models.retrieve.known")
 async def test_served_model(gateway: Gateway, worker: Worker) -> None:
     """A served model's own path gives its entry of the list."""
-    listed = next(entry for entry in await entries(gateway) if entry["id"] == worker.model)
+    listed = entry_of(await entries(gateway), worker)
     retrieved = await gateway.get(f"{MODELS}/{worker.model}")
     assert retrieved.status == 200
     assert retrieved.json == listed

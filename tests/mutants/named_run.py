@@ -35,6 +35,7 @@ class Row:
     failed: list[str] = field(default_factory=list)
     killed: list[str] = field(default_factory=list)
     unjudged: dict[str, str] = field(default_factory=dict)
+    false: list[str] = field(default_factory=list)  # failed, but fail without any vice as well
     problem: str = ""
 
 
@@ -105,6 +106,7 @@ def _row(subject: Subject, false: set[str]) -> Row:
         sorted(check.nodeid for check in failed),
         killed,
         subject.unjudged,
+        sorted(check.nodeid for check in subject.failed if check.nodeid in false),
         subject.problem,
     )
 

@@ -84,6 +84,9 @@ def of_named(rows: Sequence[Row], checks: Mapping[str, Check], outcome: Outcome,
         "unjudged": {row.name: row.unjudged for row in rows if row.unjudged},
         "kills": {row.name: row.failed for row in rows},
     }  # fmt: skip
+    for nodeid in sorted({nodeid for row in rows for nodeid in row.false}):
+        outcome.lines.append(f"fails without a mutant: {nodeid}")
+        outcome.wrong.append(f"check {nodeid} fails without a mutant")
     killing = {nodeid for row in rows for nodeid in row.failed}
     if everything:
         _checks(killing, rows, checks, outcome, accepted)

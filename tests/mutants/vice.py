@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import re
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -136,4 +137,12 @@ def _switch(target: str, original: Any) -> Any:
             return original(*arguments, **named)
         return replacement(original, *arguments, **named)
 
-    return call
+    if not inspect.iscoroutinefunction(original):
+        return call
+
+    @functools.wraps(original)
+    async def call_async(*arguments: Any, **named: Any) -> Any:
+        """The same for a coroutine function: a framework that is given it looks what it is."""
+        return await call(*arguments, **named)
+
+    return call_async
