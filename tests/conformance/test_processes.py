@@ -24,7 +24,7 @@ ONE_WORKER = Configuration(
 
 def target(program: str, ready: str = "line", within_s: float = 20.0) -> Target:
     """A gateway that is this Python program."""
-    start = Launch(command=[sys.executable, "-c", program], ready=ready, within_s=within_s)  # type: ignore[arg-type]  # a literal
+    start = Launch(command=[sys.executable, "-c", program], ready=ready, within_s=within_s)
     adapter = Adapter(name="made-up", about="", launch=start, versions=[Version()])
     return Target("made-up", None, Claims(), adapter)
 

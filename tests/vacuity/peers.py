@@ -16,6 +16,7 @@ import h11
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
+    from contextlib import AbstractContextManager
 
     Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
 
@@ -137,7 +138,7 @@ def dead_port() -> Iterator[str]:
         yield f"http://{HOST}:{taken.getsockname()[1]}"
 
 
-PEERS = {
+PEERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
     "dead_port": dead_port,
     "web_server": web_server,
     "says_ok": partial(listening, says_ok),
