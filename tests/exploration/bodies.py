@@ -116,7 +116,8 @@ def _values(place: Field) -> st.SearchStrategy[Any]:
 @st.composite
 def valid(draw: st.DrawFn, kind: str) -> dict[str, Any]:
     """A body that breaks nothing."""
-    body: dict[str, Any] = Bodies(kind, Samples(openapi())).base() | copy.deepcopy(draw(st.sampled_from(TOGETHER[kind])))
+    body: dict[str, Any] = Bodies(kind, Samples(openapi())).base()
+    body |= copy.deepcopy(draw(st.sampled_from(TOGETHER[kind])))
     for place in draw(st.lists(st.sampled_from(_free(kind)), max_size=4, unique_by=lambda each: each.steps)):
         body[str(place.steps[0])] = copy.deepcopy(draw(_values(place)))
     if draw(st.booleans()):
