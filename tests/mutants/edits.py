@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -159,7 +160,8 @@ def messages(edit: Edit) -> Callable[[Body], None]:
 
     def change(value: Body) -> None:
         for message in value.get("messages", ()):
-            edit(message)
+            with contextlib.suppress(KeyError, TypeError, IndexError, AttributeError, ValueError):
+                edit(message)
 
     return change
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 READY_WITHIN_S = 4.0
+HELD_S = 20.0
 
 
 @dataclass
@@ -126,7 +127,7 @@ async def _proxy(front: Front, port: int, reader: asyncio.StreamReader, writer: 
             while data := await source.read(65536):
                 sink.write(edit(data))
                 await sink.drain()
-            if sink.can_write_eof():
+            if sink.can_write_eof() and not front.held:
                 sink.write_eof()
 
     up = asyncio.ensure_future(pump(reader, inner_writer, front.to_gateway))
@@ -136,6 +137,8 @@ async def _proxy(front: Front, port: int, reader: asyncio.StreamReader, writer: 
         if up.done() and not down.done():
             await asyncio.wait({down}, timeout=30)
     finally:
+        if front.held:
+            await asyncio.wait({up}, timeout=HELD_S)
         for end in (up, down):
             end.cancel()
         for sink in (writer, inner_writer):

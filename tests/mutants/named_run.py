@@ -47,10 +47,13 @@ def matrix() -> Mapping[str, list[str]]:
 
 
 def declared(mutant: Mutant, clauses: Iterable[str]) -> set[str]:
-    """Every clause that a mutant is said to break: by its own patterns and by the reviewed matrix."""
+    """Every clause that a mutant is known to break: by the reviewed matrix, or, while it is not in there, its patterns."""
     rows = matrix().get(mutant.name)
-    if rows is not None:
-        return set(rows)
+    return said(mutant, clauses) if rows is None else set(rows)
+
+
+def said(mutant: Mutant, clauses: Iterable[str]) -> set[str]:
+    """Every clause that a mutant's own patterns name."""
     return {each for each in clauses if any(fnmatch.fnmatch(each, glob) for glob in mutant.breaks)}
 
 
@@ -59,7 +62,8 @@ def chosen(mutant: Mutant, checks: Mapping[str, Check], scope: Scope) -> list[Ch
     written = [check for check in checks.values() if not check.generated]
     if scope == "all":
         return written
-    wanted = declared(mutant, {each for check in written for each in check.clauses})
+    clauses = {each for check in written for each in check.clauses}
+    wanted = declared(mutant, clauses) | said(mutant, clauses)
     own = [check for check in written if wanted & set(check.clauses)]
     if scope == "declared":
         return own

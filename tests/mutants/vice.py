@@ -43,10 +43,14 @@ class Vice:
 
 @dataclass(frozen=True)
 class Front:
-    """A byte-level proxy before the gateway: what each direction does to the bytes that arrive."""
+    """A byte-level proxy before the gateway: what each direction does to the bytes that arrive.
+
+    With `held` the client's connection stays open when the gateway closes its own.
+    """
 
     to_gateway: Callable[[bytes], bytes] = bytes
     to_client: Callable[[bytes], bytes] = bytes
+    held: bool = False
 
 
 @dataclass(frozen=True)

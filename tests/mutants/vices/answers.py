@@ -24,7 +24,7 @@ def _without(key: str) -> Any:
 
 DROPPED: dict[str, tuple[str, ...]] = {
     "id": ("chat.response.id",), "object": ("chat.response.object",), "created": ("chat.response.created",),
-    "model": ("chat.response.model",), "choices": ("chat.response.choices",), "index": ("chat.response.choice.index",),
+    "model": ("chat.response.model",), "choices": ("chat.response.choices", "chat.response.shape", "shapes.chat.response"), "index": ("chat.response.choice.index",),
     "role": ("chat.response.choice.message_role",), "content": ("chat.response.choice.message_content",),
     "finish_reason": ("chat.response.choice.finish_reason", "chat.tools.finish_reason_kept"),
     "usage": ("chat.response.usage_member", "chat.usage.http.own_object"),
@@ -198,4 +198,4 @@ async def _unread(original: Any, self: Any, limit: int) -> bytes:
 READ = "reference_server.workers.response:UpstreamResponse.read"
 add("passes_cut_answers_on", "An answer that broke off is passed on as if it were whole.",
     ("chat.response.truncated", "chat.response.truncated_length", "completions.response.truncated", "embeddings.response.truncated",
-     "codes.internal.worker_cut_body", "codes.internal.status"), swap(READ, _unread))  # fmt: skip
+     "codes.internal.worker_cut_body"), swap(READ, _unread))  # fmt: skip

@@ -73,8 +73,6 @@ add("judges_keys_of_public_routes", "Public routes refuse unknown keys.", ("mode
     _keeps_out(lambda this, s, g: g.value == "public" and s.has_keys and (this.header("authorization") or "Bearer sk-conf").find("sk-conf") < 0))  # fmt: skip
 add("refuses_known_keys_of_public_routes", "The list of models refuses credentials.", ("models.list.own_key", "models.list.foreign_x_api_key"),
     _keeps_out(lambda this, s, g: g.value == "public" and s.has_keys and bool(this.header("authorization") or this.header("x-api-key"))))  # fmt: skip
-add("forgets_streams", "Streamed requests ask for no key.", ("auth.missing.streaming_chat_refused",),
-    _lets_in(lambda this, _s, g: g.value == "serving" and b'"stream": true' in b"".join(this.body._chunks).replace(b":true", b": true")))  # fmt: skip
 
 
 add("compares_beginnings", "A key is known by its beginning.", ("auth.key.prefix_refused", "auth.key.extension_refused"),
@@ -94,8 +92,6 @@ for _word, _header in {"x_api_key": "x-api-key", "x_goog_api_key": "x-goog-api-k
         _token(lambda token, this, header=_header: token or (this.header(header) or "").encode() or None))  # type: ignore[misc]  # fmt: skip
 add("takes_keys_of_queries", "A key in the query is taken.", ("auth.key.query_refused",),
     _token(lambda token, this: token or (b"sk-conformance-shared" if "sk-conformance-shared" in this.query else None)))  # fmt: skip
-add("takes_keys_of_bodies", "A key in the body is taken.", ("auth.key.body_refused",),
-    _token(lambda token, this: token or (b"sk-conformance-shared" if b"sk-conformance-shared" in b"".join(this.body._chunks) else None)))  # fmt: skip
 add("takes_any_scheme", "The scheme is not looked at.", ("auth.scheme.basic_refused", "auth.scheme.other_scheme_refused", "auth.scheme.bare_key_refused"),
     _token(lambda token, this: token or (this.header("authorization") or "").strip().rpartition(" ")[2].encode() or None))  # fmt: skip
 add("takes_empty_tokens", "Bearer without a key is let in.", ("auth.scheme.empty_token_refused",),
@@ -126,7 +122,7 @@ add("knows_every_key", "Any key is let in.", ("auth.unknown.*_refused", "auth.te
     _holder(lambda known, token, s: known(token) or known((s.api_key or s.tenant_api_keys[0].key).encode())))  # fmt: skip
 add("lets_the_keyless_in", "A request without credentials is let in.", ("auth.missing.*_refused", "auth.tenant.missing_key_refused", "auth.tenants_only.missing_key_refused",
     "auth.missing.before_body"), _lets_in(lambda this, _s, g: g.value == "serving" and this.header("authorization") is None))  # fmt: skip
-add("knows_no_tenants", "Tenants' keys are unknown.", ("auth.tenant.*_served", "auth.tenants_only.serving_served"),
+add("knows_no_tenants", "Tenants' keys are unknown.", ("auth.tenant.chat_served", "auth.tenant.each_key_served", "auth.tenants_only.serving_served"),
     _holder(lambda known, token, s: known(token) if s.api_key and token == s.api_key.encode() else None))  # fmt: skip
 
 

@@ -34,7 +34,7 @@ changes(
 )  # fmt: skip
 changes(
     "shortens_decimals", "Decimals are written anew, trailing zeros lost.",
-    ("chat.unknown.trailing_zeros_kept", "chat.unknown.decimal_stays_decimal", "chat.numbers.small_kept"),
+    ("chat.unknown.trailing_zeros_kept", "chat.unknown.decimal_stays_decimal"),
     lambda b: mapped(b, shortened),
 )  # fmt: skip
 changes(
@@ -84,7 +84,7 @@ changes(
 changes(
     "renames_unknown_fields", "Names of unknown fields become snake case in lower case.",
     ("chat.unknown.name_kept_verbatim",),
-    lambda b: {k if k in known_keys() else k.lower().replace("-", "_"): v for k, v in b.items()},
+    lambda b: {k if k in known_keys() else "_".join(k.lower().split()): v for k, v in b.items()},
 )  # fmt: skip
 changes(
     "takes_near_names_for_fields", "temperatur and max_token are taken for what was meant.",

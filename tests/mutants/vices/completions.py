@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 for _field, _breaks in {
     "suffix": "completions.suffix.verbatim", "echo": "completions.echo.reaches_worker", "seed": "completions.seed.digits",
-    "max_tokens": "completions.max_tokens.own_name", "logprobs": "completions.response.logprobs", "n": "completions.response.n_choices",
+    "max_tokens": "completions.max_tokens.own_name",
     "best_of": "completions.best_of.above_n", "regex": "completions.extensions.one_constraint",
     "json_schema": "completions.extensions.json_schema_text", "stop": "completions.stop.four",
 }.items():  # fmt: skip
@@ -104,7 +104,7 @@ add("answers_embeddings_backwards", "Embeddings come back in another order.", ("
     answer_json(lambda value: value["data"].reverse(), route="embeddings"))  # fmt: skip
 add("names_the_alias_in_embeddings", "The model of an answer is replaced.", ("embeddings.model.response_untouched",),
     answer_json(lambda value: value.update(model="conformance-alias"), route="embeddings"))  # fmt: skip
-add("names_the_alias_in_completions", "The model of an answer is replaced.", ("completions.response.model", "completions.response.alias_model"),
+add("names_the_alias_in_completions", "The model of an answer is replaced.", ("completions.response.alias_model",),
     answer_json(lambda value: value.update(model="some-model"), route="completions"))  # fmt: skip
 
 
@@ -210,5 +210,3 @@ for _route, _prefix in (("completions", "completions.stream"), ("chat", "chat.st
     )
     add(f"ends_broken_streams_of_{_route}", "Broken streams end as if they were complete.", (f"{_prefix}.{_broken}",),
         streaming(_never_broken, route=_route))  # fmt: skip
-add("rewrites_events_of_completions", "Chunks of completions are parsed and written anew.", ("completions.stream.bytes",),
-    chunk_json(lambda value: value, route="completions"))  # fmt: skip

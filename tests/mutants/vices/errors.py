@@ -51,7 +51,7 @@ REFUSALS = {"parse": ("errors.parse", ("bad_json", "empty_body", "schema", "no_c
 for _which, (_prefix, _groups) in REFUSALS.items():
     add(f"answers_{_which}_failures_with_422", f"Failures of {_which} have status 422.", tuple(f"{_prefix}.{g}.refused" for g in _groups),
         _answer(_which, lambda answer, _: _set(answer, status=422)))  # fmt: skip
-    add(f"gives_{_which}_failures_another_code", f"Failures of {_which} have another code.", (f"{_prefix}.*.code",),
+    add(f"gives_{_which}_failures_another_code", f"Failures of {_which} have another code.", (f"{_prefix}.*.code", "codes.json_parse_error" if _which == "parse" else "codes.validation.json_schema_not_object"),
         _error(_which, lambda error, _: error.update(code="bad_request")))  # fmt: skip
     add(f"gives_{_which}_failures_another_type", f"Failures of {_which} have another type.", (f"{_prefix}.error_type",),
         _error(_which, lambda error, _: error.update(type="Bad Request")))  # fmt: skip
@@ -63,7 +63,7 @@ for _which, (_prefix, _groups) in REFUSALS.items():
         _answer(_which, lambda answer, _: _set(answer, headers=[("content-type", "text/plain")])))  # fmt: skip
 
 for _name, _about, _breaks, _edit in (
-    ("wraps_envelopes", "The envelope is not under error.", ("errors.envelope.error_object",), lambda answer, _: _set(answer, body=dumps(loads(answer.body)["error"]))),
+    ("wraps_envelopes", "The envelope is not under error.", ("errors.envelope.error_object", "routes.*.envelope", "codes.upstream_timeout.code"), lambda answer, _: _set(answer, body=dumps(loads(answer.body)["error"]))),
     ("writes_envelopes_as_text", "Envelopes are declared as plain text.", ("errors.envelope.json_content_type",),
      lambda answer, _: _set(answer, headers=[(k, "text/plain" if k == "content-type" else v) for k, v in answer.headers])),
     ("keeps_codes_to_itself", "Envelopes have no x-smg-error-code.", ("errors.envelope.code_in_header",),
@@ -72,7 +72,8 @@ for _name, _about, _breaks, _edit in (
      lambda answer, _: _set(answer, headers=[*answer.headers, *(p for p in answer.headers if p[0] == "x-smg-error-code")])),
     ("answers_every_envelope_with_500", "Every error of the gateway has status 500.",
      ("codes.model_not_found.status", "codes.request_body_too_large.status", "codes.upstream_response_too_large.status", "codes.upstream_timeout.status",
-      "codes.no_available_workers.unhealthy.status", "codes.no_available_workers.breaker.status", "routes.unknown_path.status", "routes.wrong_method.status"),
+      "codes.no_available_workers.unhealthy.status", "codes.no_available_workers.breaker.status",
+      "codes.no_available_workers.completions", "codes.no_available_workers.embeddings", "codes.no_available_workers.not_for_unknown_models", "routes.unknown_path.status", "routes.wrong_method.status"),
      lambda answer, _: _set(answer, status=500)),
     ("answers_every_envelope_with_404", "Every error of the gateway has status 404.", ("codes.internal.status",), lambda answer, _: _set(answer, status=404)),
     ("allows_nothing", "A refused method is told no other.", ("routes.wrong_method.allow",),
@@ -88,8 +89,8 @@ for _name, _about, _breaks, _edit in (
     ("envelopes_without_message", "Envelopes have no message.", ("errors.envelope.message_is_text",), lambda e, _: e.update(message=None)),
     ("envelopes_with_a_param", "param says something.", ("errors.envelope.param_is_null",), lambda e, _: e.update(param="model")),
     ("envelopes_with_one_code", "Every error of the gateway has the same code.",
-     ("codes.model_not_found.code", "codes.request_body_too_large.code", "codes.upstream_response_too_large.code", "codes.upstream_timeout.code",
-      "codes.no_available_workers.unhealthy.code", "codes.no_available_workers.breaker.code", "codes.internal.names_the_step"),
+     ("codes.model_not_found.code", "codes.request_body_too_large.code", "codes.upstream_response_too_large.code",
+      "codes.no_available_workers.unhealthy.code", "codes.no_available_workers.breaker.code"),
      lambda e, _: e.update(code="error")),
 ):  # fmt: skip
     add(_name, _about, _breaks, _error("envelope", _edit))
@@ -190,7 +191,7 @@ def _lenient(original: Any, raw: bytes) -> Any:
 add(
     "mends_json",
     "JSON that is none is mended.",
-    ("errors.parse.bad_json.refused", "errors.parse.completions.refused"),
+    ("errors.parse.bad_json.refused",),
     swap("reference_server.lossless:read", _lenient),
 )
 add("takes_any_content_type", "Content types are not looked at.", ("errors.parse.no_content_type.refused", "errors.parse.other_content_type.refused",
@@ -217,7 +218,7 @@ def _worker_error(edit: Any) -> Vice:
 
 for _name, _about, _breaks, _edit in (
     ("answers_worker_errors_with_502", "Errors of workers have status 502.",
-     ("errors.worker.*_status", "errors.worker.completions", "errors.worker.embeddings", "completions.response.error_relayed", "embeddings.response.error_relayed"),
+     ("errors.worker.*_status", "errors.worker.completions", "errors.worker.embeddings", "completions.stream.rejected", "completions.response.error_relayed", "embeddings.response.error_relayed"),
      lambda a: _set(a, status=502)),
     ("wraps_worker_errors", "Errors of workers are put into the envelope.",
      ("errors.worker.json_body", "errors.worker.html_body", "errors.worker.plain_body", "errors.worker.empty_body", "errors.worker.broken_json_body",
@@ -268,7 +269,5 @@ add("never_takes_workers_back", "A worker that was ill stays out.", ("codes.no_a
     swap("reference_server.workers.health:HealthState.record", lambda original, self, *, ok: original(self, ok=ok and self.healthy)))  # fmt: skip
 add("opens_no_breaker", "Breakers never open.", ("codes.no_available_workers.breaker.*",),
     swap("reference_server.workers.breaker:Breaker.allows", lambda *_: True))  # fmt: skip
-add("retries_without_being_asked", "A failed request is repeated where retries are off.", ("chat.response.one_dispatch",),
-    Vice(settings=lambda s: dataclasses.replace(s, retry=dataclasses.replace(s.retry, max_attempts=3, initial_backoff_ms=1))))  # fmt: skip
 add("never_retries", "A failed request is not repeated where retries are on.", ("errors.worker.last_answer_after_retries", "chat.stream.early_error.retry_invisible"),
     Vice(settings=lambda s: dataclasses.replace(s, retry=dataclasses.replace(s.retry, max_attempts=1))))  # fmt: skip

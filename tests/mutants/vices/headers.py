@@ -44,7 +44,7 @@ def _without(name: str) -> Any:
 
 
 for _name in ALLOWED:
-    add(f"withholds_{_name.replace('-', '_')}", f"{_name} never reaches a worker.", (f"request_headers.allowed.{_name.replace('-', '_')}",),
+    add(f"withholds_{_name.replace('-', '_')}", f"{_name} never reaches a worker.", (f"request_headers.allowed.{_name.replace('-', '_')}", *(["request_id.custom.allow_list_unchanged"] if _name == "x-request-id" else [])),
         to_worker(_without(_name)))  # fmt: skip
 add("withholds_x_request_id_names", "Headers whose names begin with x-request-id- never reach a worker.", ("request_headers.allowed.x_request_id_prefix",),
     to_worker(lambda headers, _: [pair for pair in headers if not pair[0].startswith("x-request-id-")]))  # fmt: skip
@@ -145,7 +145,7 @@ add(
     ("response_headers.preempted.not_otherwise",),
     _wire(b"x-smg-preempted", b"true", lambda *_: True),
 )
-add("sends_no_request_id", "Answers have no x-request-id.", ("response_headers.request_id.*",),
+add("sends_no_request_id", "Answers have no x-request-id.", ("response_headers.request_id.*", "request_id.generated"),
     wire(lambda _t, _a, headers: [p for p in headers if p[0] != b"x-request-id"]))  # fmt: skip
 add(
     "sends_request_ids_twice",
@@ -215,17 +215,15 @@ def _refuse_bad_id(original: Any, this: Call, settings: Any) -> None:
 
 add("refuses_bad_ids", "A request with an unusable id is refused.", ("request_id.malformed.never_refused",),
     swap("reference_server.pipeline:refuse_announced_excess", _refuse_bad_id))  # fmt: skip
-add("forwards_custom_ids", "The configured id header is forwarded.", ("request_id.custom.allow_list_unchanged",),
-    to_worker(lambda headers, client: headers + [p for p in client if p[0].startswith("x-conformance-")]))  # fmt: skip
 
 
 def _routes(edit: Any) -> Vice:
     return outgoing(lambda upstream, this, _request: edit(upstream, this))
 
 
-add("routes_by_key", "A routing key picks another model's worker.", ("hints.*",), _routes(
+add("routes_by_key", "A routing key picks another model's worker.", ("hints.key.valid_served", "hints.only_placement"), _routes(
     lambda up, this: dataclasses.replace(up, model="conformance-sglang") if this.header("x-smg-routing-key") is not None else up))  # fmt: skip
-add("routes_by_tokens", "Routing tokens are forwarded and change the model.", ("hints.tokens.*",), _routes(
+add("routes_by_tokens", "Routing tokens are forwarded and change the model.", ("hints.tokens.never_forwarded", "hints.tokens.malformed_never_forwarded"), _routes(
     lambda up, this: dataclasses.replace(up, headers=[*up.headers, ("x-smg-routing-tokens", this.header("x-smg-routing-tokens") or "")])
     if this.header("x-smg-routing-tokens") is not None else up))  # fmt: skip
 for _header, _word in {"x-smg-priority": "priority.ignored_without_scheduler", "x-smg-tenant-id": "tenant_id.ignored_without_trust",
@@ -261,6 +259,6 @@ add("refuses_routing_tokens", "Routing tokens that are no token ids are refused.
     "hints.tokens.not_decimal", "hints.tokens.empty", "hints.tokens.not_text", "hints.tokens.over_largest_id", "hints.tokens.too_many_ids",
     "hints.tokens.too_many_bytes"), _refuse_header("x-smg-routing-tokens", lambda v: not all(p.isdecimal() and int(p) < 2**32 for p in v.split(",")) or len(v) > 2000))  # fmt: skip
 add("refuses_all_routing_tokens", "Routing tokens are refused.", ("hints.tokens.valid_served", "hints.tokens.smallest_id", "hints.tokens.largest_id",
-    "hints.tokens.most_ids", "hints.tokens.most_bytes", "hints.both_together"), _refuse_header("x-smg-routing-tokens", lambda _: True))  # fmt: skip
+    "hints.tokens.most_ids", "hints.tokens.most_bytes", "hints.both_together", "hints.tokens.completions", "hints.tokens.embeddings", "hints.tokens.streaming"), _refuse_header("x-smg-routing-tokens", lambda _: True))  # fmt: skip
 add("refuses_routing_keys", "Routing keys are refused.", ("hints.key.valid_served", "hints.key.longest", "hints.key.too_long", "hints.key.empty",
-    "hints.key.utf8", "hints.key.not_utf8", "hints.key.opaque"), _refuse_header("x-smg-routing-key", lambda _: True))  # fmt: skip
+    "hints.key.utf8", "hints.key.not_utf8", "hints.key.opaque", "hints.key.completions", "hints.key.embeddings", "hints.key.streaming"), _refuse_header("x-smg-routing-key", lambda _: True))  # fmt: skip

@@ -99,9 +99,6 @@ changes(
     messages(lambda m: m.pop("name", None)),
     "chat",
 )
-changes("fills_missing_content", "Messages without content get an empty text.",
-        ("chat.messages.content.nothing_invented", "chat.messages.content.*_may_lack"),
-        messages(lambda m: m.setdefault("content", "")), "chat")  # fmt: skip
 for _role in ("system", "assistant"):
     refuses(f"wants_content_of_{_role}", f"Messages of the role {_role} need content.",
             (f"chat.messages.content.{_role}_may_lack", f"chat.messages.content.{_role}_null"),
@@ -153,7 +150,7 @@ refuses("wants_call_ids_everywhere", "Every message needs a tool call id.",
         ("chat.messages.tool_call_id.not_needed_elsewhere",),
         lambda b: _has(b, lambda m: "tool_call_id" not in m), "chat")  # fmt: skip
 refuses("checks_call_ids", "Tool messages must answer a call of the message before, once.",
-        ("chat.messages.tool_call_id.linkage_not_checked", "chat.messages.tool_call_id.repeat_not_checked"),
+        ("chat.messages.tool_call_id.linkage_not_checked",),
         lambda b: _has(b, lambda m: m["role"] == "tool") and (
             sorted(m["tool_call_id"] for m in b["messages"] if m["role"] == "tool")
             != sorted(c["id"] for m in b["messages"] for c in m.get("tool_calls") or ())), "chat")  # fmt: skip

@@ -66,7 +66,7 @@ for _name, _about, _breaks, _edit in (
     ("lists_entries_as_something", "The object of entries is another.", ("entry.object",), _entries(lambda e: e.update(object="engine"))),
     ("lists_dates_as_text", "created is a text.", ("entry.created",), _entries(lambda e: e.update(created="2026-11-30"))),
     ("lists_no_owner", "owned_by is missing.", ("entry.owned_by",), _entries(lambda e: e.pop("owned_by"))),
-    ("lists_more_than_documented", "Entries have members that nobody documented.", ("entry.only_documented",), _entries(lambda e: e.update(root=e["id"], max_model_len=1))),
+    ("lists_more_than_documented", "Entries have members that nobody documented.", ("entry.only_documented", "from_gateway"), _entries(lambda e: e.update(root=e["id"], max_model_len=1))),
     ("lists_all_but_one", "A model is missing.", ("complete",), _json(lambda v: v.update(data=v["data"][:-1]))),
     ("lists_models_twice", "Every model is listed once a worker.", ("once",), _json(lambda v: v.update(data=v["data"] * 2))),
     ("lists_aliases", "Aliases are listed.", ("aliases_hidden",), _json(lambda v: v["data"].append({**v["data"][0], "id": "conformance-alias"}))),
@@ -357,3 +357,46 @@ def _framework(edit: Callable[[Answer], Any]) -> Vice:
 
 add("answers_unknown_paths_bare", "Unknown paths and methods are refused without a body.", ("routes.unknown_path.envelope", "routes.wrong_method.envelope"),
     _framework(lambda a: setattr(a, "body", b"")))  # fmt: skip
+
+
+async def _followed(original: Any, self: Any, worker: Any, request: Any) -> Any:
+    """Which responses are a worker's."""
+    found = await original(self, worker, request)
+    _OPEN.setdefault(worker.id, []).append(found)
+    return found
+
+
+_OPEN: dict[str, list[Any]] = {}
+
+
+def _cut_now(original: Any, self: Any, worker: Any) -> None:
+    for each in _OPEN.pop(worker.id, ()):
+        if hasattr(each, "_response"):
+            each._response.close()
+    original(self, worker)
+
+
+add("cuts_streams_of_removed_workers", "A worker that is removed loses its requests at once.", ("workers_api.remove.stream_completes",),
+    Vice({"reference_server.workers.lifecycle:Lifecycle.begin_removal": _cut_now, "reference_server.workers.dispatch:Dispatcher._attempt": _followed}))  # fmt: skip
+add("prefers_keys_of_workers", "A worker's key replaces that of the client.", ("workers_api.add.client_key_wins",), swap(
+    "reference_server.workers.dispatch:Dispatcher._attempt", lambda original, self, worker, request: original(
+        self, worker, dataclasses.replace(request, headers=[p for p in request.headers if p[0] != "authorization"]) if worker.spec.api_key else request)))  # fmt: skip
+
+
+async def _believes(original: Any, self: Any, spec: Any) -> Any:
+    """A worker that does not answer is taken for one that does."""
+    from reference_server.workers.detect import DetectionError  # noqa: PLC0415 - the list of mutants needs no server
+    from reference_server.workers.worker import WorkerFacts  # noqa: PLC0415 - as above
+
+    try:
+        return await original(self, spec)
+    except DetectionError:
+        return WorkerFacts("generic", spec.models)
+
+
+add(
+    "believes_in_workers",
+    "A worker that nobody answers for is taken for healthy.",
+    ("workers_api.add.unreachable_not_served",),
+    swap("reference_server.workers.detect:Detector.detect", _believes),
+)

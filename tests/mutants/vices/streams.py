@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from reference_server.answers import Answer
 
-Pieces = "AsyncIterator[bytes]"
-
 
 def _events(name: str, about: str, breaks: tuple[str, ...], edit: Any) -> None:
     add(name, about, breaks, events(edit, route="chat"))
@@ -48,7 +46,7 @@ for _key, _breaks in {
     "delta": ("chat.stream.chunk.delta",), "role": ("chat.stream.chunk.role_first",), "content": ("chat.stream.chunk.content",),
     "finish_reason": ("chat.stream.chunk.finish_once",), "reasoning_content": ("chat.stream.relay.reasoning",),
     "tool_calls": ("chat.stream.relay.tool_calls",), "logprobs": ("chat.stream.relay.logprobs",),
-    "usage": ("chat.usage.stream.whole_request", "chat.usage.stream.continuous_relayed", "chat.usage.stream.once"),
+    "usage": ("chat.usage.stream.whole_request", "chat.usage.stream.continuous_relayed"),
     "choices": ("chat.stream.chunk.shape",),
 }.items():  # fmt: skip
     _chunks(f"streams_without_{_key}", f"Chunks lack {_key}.", _breaks, _without(_key))
@@ -81,7 +79,7 @@ _chunks("streams_known_keys_only", "Members that OpenAI does not know are droppe
         lambda v: [v.pop(k) for k in list(v) if k not in {"id", "object", "created", "model", "choices", "usage"}] and None)  # fmt: skip
 _chunks("adds_usage_to_chunks", "Every chunk is given usage.", ("chat.usage.stream.no_usage_added", "chat.usage.stream.default_off_client"),
         lambda v: v.setdefault("usage", {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}) and None)  # fmt: skip
-_chunks("drops_usage_chunks", "A chunk without choices is taken for noise.", ("chat.usage.stream.last_chunk_empty_choices", "chat.usage.stream.once"),
+_chunks("drops_usage_chunks", "A chunk without choices is taken for noise.", ("chat.usage.stream.last_chunk_empty_choices", "chat.usage.stream.unasked_kept"),
         lambda v: v.pop("usage") and None if v["choices"] == [] else None)  # fmt: skip
 _chunks("gives_usage_a_choice", "The last chunk with usage has a choice.", ("chat.usage.stream.last_chunk_empty_choices",),
         lambda v: v["choices"].append({"index": 0, "delta": {}, "finish_reason": None}) if v["choices"] == [] else None)  # fmt: skip
@@ -108,14 +106,12 @@ _events(
     ("chat.stream.relay.comments",),
     lambda e: b"" if e.startswith(b":") else e,
 )
-_events("normalises_line_ends", "Line ends become line feeds.", ("chat.stream.relay.crlf", "chat.stream.relay.crlf_split", "chat.stream.relay.cr"),
+_events("normalises_line_ends", "Line ends become line feeds.", ("chat.stream.relay.crlf",),
         lambda e: e.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))  # fmt: skip
 _events("joins_data_lines", "Data lines of an event are joined.", ("chat.stream.relay.multi_line_data",),
         lambda e: b"data: " + b"".join(re.findall(rb"data: ?([^\n]*)\n", e)) + b"\n\n" if e.count(b"data:") > 1 else e)  # fmt: skip
 _events("drops_event_fields", "Only data lines are relayed.", ("chat.stream.relay.event_fields",),
         lambda e: b"".join(re.findall(rb"data:[^\n]*\n", e)) + b"\n" if b"data:" in e else e)  # fmt: skip
-_events("drops_control_records", "Events that carry no chunk are dropped.", ("chat.stream.relay.control_records",),
-        lambda e: e if b"data: {" in e or b"[DONE]" in e or not e.strip() else b"")  # fmt: skip
 _events(
     "adds_spaces",
     "A space is put after every colon.",
@@ -153,10 +149,6 @@ _events(
     ("chat.stream.relay.own_events", "chat.stream.relay.bytes"),
     lambda e: e + b": ping\n\n",
 )
-_events("invents_a_finish", "Every stream is given a finish reason.", ("chat.stream.done.finish_not_invented",),
-        lambda e: b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n' + e if b"[DONE]" in e else e)  # fmt: skip
-
-_seen_done: dict[int, int] = {}
 
 
 async def _single_done(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -191,13 +183,6 @@ async def _in_blocks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield held
 
 
-async def _one_a_second(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Pieces at a slow pace of the gateway's own."""
-    async for piece in pieces:
-        await asyncio.sleep(0.4)
-        yield piece
-
-
 async def _thousand(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The first hundred pieces."""
     count = 0
@@ -211,9 +196,8 @@ async def _thousand(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 for _name, _about, _breaks, _transform in (
     ("sends_the_first_done_only", "The stream ends with its first [DONE].", ("chat.stream.done.doubled_kept", "chat.stream.end.nothing_after"), _single_done),
     ("holds_one_event_back", "An event is sent when the next has come.",
-     ("chat.stream.relay.as_it_arrives", "chat.stream.relay.every_event_as_it_arrives", "chat.stream.relay.half_event_held"), _late),
+     ("chat.stream.relay.as_it_arrives", "chat.stream.relay.every_event_as_it_arrives"), _late),
     ("streams_in_blocks", "Streams are sent in blocks of 8192 bytes.", ("chat.stream.relay.small_events", "chat.stream.relay.done_as_it_arrives"), _in_blocks),
-    ("streams_slowly", "Every piece waits a moment.", ("chat.stream.relay.every_event_as_it_arrives",), _one_a_second),
     ("streams_a_hundred_events", "Streams end after a hundred events.", ("chat.stream.relay.many_events",), _thousand),
 ):  # fmt: skip
     add(_name, _about, _breaks, streaming(_transform, route="chat"))

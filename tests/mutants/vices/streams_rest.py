@@ -35,9 +35,6 @@ _event("makes_usage", "Before [DONE] comes a chunk with usage.", ("chat.usage.st
 _event("speaks_after_the_finish", "Content follows the finish reason.", ("chat.stream.chunk.finish_last",),
        lambda e: e + re.sub(rb'"finish_reason": ?"[a-z_]+"', b'"finish_reason":null', re.sub(rb'"delta": ?\{[^}]*\}', b'"delta":{"content":"more"}', e))
        if re.search(rb'"finish_reason": ?"', e) else e)  # fmt: skip
-_event("finishes_unfinished_streams", "[DONE] is preceded by a finish reason.", ("chat.stream.done.finish_not_invented",),
-       lambda e: b'data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n' + e
-       if b"[DONE]" in e else e)  # fmt: skip
 _event(
     "sends_bare_json", "Chunks are not prefixed by data.", ("chat.stream.framing",), lambda e: e.replace(b"data: ", b"")
 )
@@ -60,13 +57,6 @@ _event(
     lambda e: e + b": ping\n\n",
     "completions",
 )
-
-
-async def _short_only(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Single bytes are lost."""
-    async for piece in pieces:
-        if len(piece) > 2:
-            yield piece
 
 
 async def _one_event(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -121,7 +111,6 @@ async def _megabyte(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 for _name, _about, _breaks, _transform in (
-    ("loses_single_bytes", "Pieces of one or two bytes are lost.", ("chat.stream.relay.byte_by_byte",), _short_only),
     ("sends_one_event_a_piece", "Only the first event of a worker's write is sent.", ("chat.stream.relay.coalesced",), _one_event),
     ("closes_half_events", "Half an event is closed like a whole one.", ("chat.stream.relay.half_event_held", "chat.stream.relay.byte_by_byte"), _closed_events),
     ("never_ends_streams", "Streams are broken off at their end.", ("chat.stream.end.clean",), _never_ends),

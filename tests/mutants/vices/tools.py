@@ -28,8 +28,6 @@ changes("sends_ten_tools", "Tools after the tenth are dropped.", ("chat.tools.ma
 changes("drops_parameters", "Tools lose their parameters.",
         ("chat.tools.parameters_verbatim", "chat.tools.parameters_numbers_kept", "chat.tools.parameters_number_text_kept"),
         lambda b: [t["function"].pop("parameters", None) for t in b["tools"]] and None, "chat")  # fmt: skip
-changes("invents_parameters", "Tools without parameters get empty ones.", ("chat.tools.without_parameters_accepted",),
-        lambda b: [t["function"].setdefault("parameters", {}) for t in b["tools"]] and None, "chat")  # fmt: skip
 changes("shortens_numbers_of_parameters", "Numbers in parameters lose trailing zeros.", ("chat.tools.parameters_number_text_kept",),
         lambda b: b.update(tools=mapped(b["tools"], shortened)), "chat")  # fmt: skip
 changes("drops_descriptions", "Tools lose their description.", ("chat.tools.description_verbatim",),
@@ -89,7 +87,7 @@ for _member in ("strict", "schema", "description", "name"):
             (f"chat.response_format.json_schema.{ {'strict': 'strict_*_kept', 'schema': 'schema_verbatim', 'description': 'description_kept', 'name': 'accepted'}[_member] }",),
             lambda b, member=_member: b["response_format"]["json_schema"].pop(member) and None, "chat")  # fmt: skip
 changes("invents_strict", "json_schema without strict is given it.", ("chat.response_format.json_schema.strict_not_invented",),
-        lambda b: b["response_format"]["json_schema"].setdefault("strict", False) and None, "chat")  # fmt: skip
+        lambda b: b["response_format"]["json_schema"].setdefault("strict", True) and None, "chat")  # fmt: skip
 changes("shortens_numbers_of_schemas", "Numbers in schemas lose trailing zeros.", ("chat.response_format.json_schema.number_text_kept",),
         lambda b: b.update(response_format=mapped(b["response_format"], shortened)), "chat")  # fmt: skip
 changes("drops_unknown_keys_of_formats", "response_format loses keys that are not known.",
