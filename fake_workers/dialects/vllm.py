@@ -240,7 +240,7 @@ class VLLM(Dialect):
             raise Refusal(
                 self.error(400, "1 validation error(s):\n  body.input: Field required", "Bad Request", "body.input")
             )
-        if body.get("encoding_format", "float") not in {"float", "base64", "bytes"}:
+        if body.get("encoding_format", "float") not in ("float", "base64", "bytes"):  # noqa: PLR6201 - a list has no hash
             message = "1 validation error(s):\n  body.encoding_format: Input should be 'float', 'base64' or 'bytes'"
             raise Refusal(self.error(400, message, "Bad Request", "body.encoding_format"))
         if body.get("normalize") is not None:

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fake_workers import Fleet, Reply, ToolCall, WorkerSpec
@@ -81,6 +81,7 @@ def consume(answered: Any) -> None:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tokenspeed"])
 @given(path=PATHS, body=BODIES, good=st.booleans())
+@example(path="/v1/embeddings", body={"encoding_format": []}, good=True)
 @settings(max_examples=120, deadline=None)
 def test_no_request_breaks_a_dialect(engine: EngineName, path: str, body: dict[str, Any], *, good: bool) -> None:
     """Whatever JSON is in whatever field, a dialect answers, and words any scripted reply."""
