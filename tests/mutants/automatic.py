@@ -245,4 +245,5 @@ def _unknown_keys(schema: Schema) -> Iterator[Change]:
 def endpoint_schema(prefix: str, document: dict[str, Any]) -> str:
     """The name of a prefix's request schema."""
     wanted = request_schema(prefix, document)
-    return next(name for name, each in document["components"]["schemas"].items() if each == wanted)
+    schemas: dict[str, Any] = document["components"]["schemas"]
+    return next(name for name, each in schemas.items() if each == wanted)
