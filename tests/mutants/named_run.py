@@ -47,7 +47,7 @@ def matrix() -> Mapping[str, list[str]]:
 
 
 def declared(mutant: Mutant, clauses: Iterable[str]) -> set[str]:
-    """Every clause that a mutant is known to break: by the reviewed matrix, or, while it is not in there, its patterns."""
+    """Every clause that a mutant is known to break: by the matrix, or, while it is not in there, its own patterns."""
     rows = matrix().get(mutant.name)
     return said(mutant, clauses) if rows is None else set(rows)
 

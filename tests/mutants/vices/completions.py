@@ -193,7 +193,7 @@ for _route, _prefix in (("completions", "completions.stream"), ("chat", "chat.st
     add(
         f"buffers_streams_of_{_route}",
         "Streams are sent when they are complete.",
-        (f"{_prefix}.{_arrives}",),
+        (f"{_prefix}.{_arrives}", *(["chat.stream.broken.prefix_delivered"] if _route == "chat" else [])),
         streaming(_whole, route=_route),
     )
     add(
@@ -205,7 +205,10 @@ for _route, _prefix in (("completions", "completions.stream"), ("chat", "chat.st
     add(
         f"adds_done_to_{_route}",
         "Streams end with [DONE] whatever the worker sent.",
-        (f"{_prefix}.{_own}",),
+        (
+            f"{_prefix}.{_own}",
+            *(["chat.stream.done.finish_not_invented", "chat.stream.relay.empty"] if _route == "chat" else []),
+        ),
         streaming(_with_done, route=_route),
     )
     add(f"ends_broken_streams_of_{_route}", "Broken streams end as if they were complete.", (f"{_prefix}.{_broken}",),

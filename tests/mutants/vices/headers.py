@@ -221,8 +221,8 @@ def _routes(edit: Any) -> Vice:
     return outgoing(lambda upstream, this, _request: edit(upstream, this))
 
 
-add("routes_by_key", "A routing key picks another model's worker.", ("hints.key.valid_served", "hints.only_placement"), _routes(
-    lambda up, this: dataclasses.replace(up, model="conformance-sglang") if this.header("x-smg-routing-key") is not None else up))  # fmt: skip
+add("routes_by_key", "A routing key picks another model's worker.", ("hints.key.valid_served",), _routes(
+    lambda up, this: dataclasses.replace(up, model="none") if this.header("x-smg-routing-key") is not None else up))  # fmt: skip
 add("routes_by_tokens", "Routing tokens are forwarded and change the model.", ("hints.tokens.never_forwarded", "hints.tokens.malformed_never_forwarded"), _routes(
     lambda up, this: dataclasses.replace(up, headers=[*up.headers, ("x-smg-routing-tokens", this.header("x-smg-routing-tokens") or "")])
     if this.header("x-smg-routing-tokens") is not None else up))  # fmt: skip

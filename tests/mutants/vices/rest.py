@@ -15,7 +15,6 @@ from tests.mutants.hooks import (
     mapped,
     outgoing,
     refusing,
-    wire,
 )
 from tests.mutants.vice import Vice, add, swap
 
@@ -271,8 +270,6 @@ add(
     ("request_headers.content_type.json",),
     swap("reference_server.stages.parse:_check_content_type", _no_json),
 )
-add("sends_lengths_twice", "Answers tell their length twice.", ("response_headers.hop.framing",),
-    wire(lambda _t, _a, headers: headers + [p for p in headers if p[0] == b"content-length"]))  # fmt: skip
 
 
 def _hinted(this: Call) -> bool:

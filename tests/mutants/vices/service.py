@@ -87,27 +87,6 @@ async def _by_query(original: Any, self: Any, this: Any) -> Answer:
 add("judges_queries", "A query of the list is refused.", ("models.list.query",), swap(f"{PUBLIC}.models", _by_query))
 
 
-async def _asks_workers(original: Any, self: Any, this: Any) -> Answer:
-    """The list is fetched from the workers each time."""
-    import aiohttp  # noqa: PLC0415 - the list of mutants needs no client
-
-    async with aiohttp.ClientSession() as session:
-        for worker in self._state.workers.registry:
-            async with session.get(
-                worker.url + "/v1/models", headers={k: v for k, v in this.headers if k.startswith("x-")}
-            ) as found:
-                await found.read()
-    return await original(self, this)  # type: ignore[no-any-return]  # the original's own type
-
-
-add(
-    "asks_workers_for_models",
-    "The list is fetched from a worker.",
-    ("models.list.from_gateway",),
-    swap(f"{PUBLIC}.models", _asks_workers),
-)
-
-
 def _retrieve(edit: Any) -> Vice:
     async def model(original: Any, self: Any, this: Any, model_id: str) -> Answer:
         return await edit(lambda wanted: original(self, this, model_id=wanted), model_id)  # type: ignore[no-any-return]  # as above

@@ -146,7 +146,7 @@ _events("spells_done_anew", "[DONE] is written in one way.", ("chat.stream.done.
 _events(
     "inserts_pings",
     "Comments are put between events.",
-    ("chat.stream.relay.own_events", "chat.stream.relay.bytes"),
+    ("chat.stream.relay.bytes",),
     lambda e: e + b": ping\n\n",
 )
 
