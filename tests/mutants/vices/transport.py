@@ -260,5 +260,3 @@ add(
 )
 add("frames_all_streams_in_chunks", "Streams to HTTP/1.0 are framed in chunks.", ("transport.close.http_1_0_stream",),
     _towards(_sub(rb"\A(\S+ \S+) HTTP/1\.0", rb"\1 HTTP/1.1")))  # fmt: skip
-add("names_chunks_beside_lengths", "Answers with a length claim to be chunked.", ("response_headers.hop.framing",),
-    _back(_sub(rb"(?i)\r\ncontent-length: (\d+)\r\n", rb"\r\ncontent-length: \1\r\ntransfer-encoding: chunked\r\n")))  # fmt: skip
