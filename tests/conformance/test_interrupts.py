@@ -41,6 +41,11 @@ time.sleep(60)
 """
 
 
+def _at_a_terminal() -> None:
+    """Take SIGINT as a program at a terminal does: a shell makes what it runs in the background ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def wait_for(file: Path) -> None:
     """Wait until the run has come so far."""
     deadline = time.monotonic() + WAIT_S
@@ -61,8 +66,9 @@ def test_ctrl_c_in_the_middle(tmp_path: Path, jobs: str) -> None:
     with gateway() as (url, addresses):
         words = command(tmp_path, SLOW, "--target", url, "--workers-at", addresses, "-n", jobs)
         run = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=environment()
-        )
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=environment(),
+            preexec_fn=_at_a_terminal,  # noqa: PLW1509 - one signal call, no lock is taken
+        )  # fmt: skip
         wait_for(tmp_path / "waiting")
         started = descendants(run.pid)
         assert started
