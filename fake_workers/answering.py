@@ -75,7 +75,9 @@ class Answering:
         return True
 
     async def _pass(self, piece: int | None) -> bool:
-        """Wait at the hold before a piece, if there is one; hang up and return False when nobody releases it."""
+        """Keep the silence before a piece and wait at its hold; hang up and return False when nobody releases it."""
+        if piece is not None and (silence_s := self._work.outcome.pause_before(piece)):
+            await asyncio.sleep(silence_s)
         hold = self._holds.pop(piece, None) if piece is not None else None
         if hold is None or await self._book.held(self._marker, hold, self._work.outcome.hold_max_s):
             return True
@@ -84,7 +86,7 @@ class Answering:
 
     async def _whole(self) -> None:
         work = self._work
-        for piece in sorted(self._holds):
+        for piece in self._stops():
             if not await self._pass(piece):
                 return
         if self._engine is not None and self._ticket is not None:
@@ -92,6 +94,13 @@ class Answering:
             steps = max((choice.tokens for choice in work.outcome.choices), default=1)
             await self._engine.until_done(self._ticket, steps)
         self._exchange.respond(work.whole(work.call, work.outcome))
+
+    def _stops(self) -> list[int]:
+        """Pieces before which a script waits, in order; the one before everything is behind us."""
+        outcome = self._work.outcome
+        pieces = max((len(choice.pieces) for choice in outcome.choices), default=0)
+        every = range(1, pieces) if outcome.every_s else range(0)
+        return sorted({*self._holds, *outcome.pauses, *every} - {BEFORE_EVERYTHING})
 
     async def _stream(self) -> None:
         work, exchange = self._work, self._exchange

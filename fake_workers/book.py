@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fake_workers.errors import ScriptError
-from fake_workers.markers import is_marker
+from fake_workers.markers import is_kind, is_marker, kind_of
+from fake_workers.script import filled
 
 if TYPE_CHECKING:
     from fake_workers.script import Reply, Script, Wire
@@ -34,6 +35,7 @@ class ScriptBook:
     def __init__(self) -> None:
         """Start without scripts."""
         self._pages: dict[str, _Page] = {}
+        self._templates: dict[str, Reply | Wire] = {}
 
     def put(self, marker: str, script: Script) -> None:
         """Register (or replace) the script of a marker; the count of dispatches starts again."""
@@ -42,6 +44,18 @@ class ScriptBook:
         page = self._pages.setdefault(marker, _Page())
         page.script = script
         page.dispatches = 0
+
+    def put_template(self, kind: str, script: Script) -> None:
+        """Answer every marker that starts with these four digits, and has no script of its own, in this way.
+
+        So a load test scripts thousands of requests with one call. ``{marker}`` in the answer stands for the
+        request's marker; no dispatches are counted, so there is exactly one answer.
+        """
+        if not is_kind(kind):
+            raise ScriptError(f"{kind!r} names no template: it takes four lower-case hex digits")
+        if len(script.answers) != 1:
+            raise ScriptError(f"a template has exactly one answer, this one has {len(script.answers)}")
+        self._templates[kind] = script.answers[0]
 
     def forget(self, marker: str) -> None:
         """Drop the script and the holds of a marker; whoever is held there is released."""
@@ -54,7 +68,8 @@ class ScriptBook:
         """Count a dispatch; return its number from 0 and its answer, None for engine mode."""
         page = self._pages.get(marker) if marker is not None else None
         if page is None or page.script is None:
-            return 0, None
+            template = self._templates.get(kind_of(marker)) if marker is not None and self._templates else None
+            return 0, filled(template, marker) if template is not None and marker is not None else None
         number = page.dispatches
         page.dispatches += 1
         answers = page.script.answers

@@ -58,6 +58,10 @@ class Control:
         """Register the script of a marker."""
         await self._call("PUT", f"/scripts/{quote(marker, safe='')}", script.to_json())
 
+    async def put_template(self, kind: str, script: Script) -> None:
+        """Register the one answer of all markers that start with ``kind`` (four hex digits; ``new_marker(kind)``)."""
+        await self._call("PUT", f"/templates/{quote(kind, safe='')}", script.to_json())
+
     async def forget(self, marker: str) -> None:
         """Drop script, holds and entries of a marker."""
         await self._call("DELETE", f"/markers/{quote(marker, safe='')}")

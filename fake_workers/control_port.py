@@ -3,6 +3,7 @@
 ====================================================== ==============================================================
 ``GET /``                                              the ready line: control URL and workers
 ``PUT /scripts/{marker}``                              register a script
+``PUT /templates/{kind}``                              register the answer of all markers that start with ``kind``
 ``DELETE /markers/{marker}``                           forget script, holds and entries of a marker
 ``GET /entries?marker&at_least&within_s``              entries of a marker, once there are so many or the time is up
 ``GET /entries?since_seq``                             all entries above a number
@@ -98,6 +99,9 @@ class ControlPort:
                 return self._fleet.describe()
             case "PUT", ["scripts", marker]:
                 self._fleet.book.put(marker, Script.from_json(request.body))
+                return {}
+            case "PUT", ["templates", kind]:
+                self._fleet.book.put_template(kind, Script.from_json(request.body))
                 return {}
             case "DELETE", ["markers", marker]:
                 self._fleet.book.forget(marker)

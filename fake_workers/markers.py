@@ -11,12 +11,24 @@ import secrets
 
 PREFIX = "igc-"
 _MARKER = re.compile(rb"igc-[0-9a-f]{16}")
+KIND_DIGITS = 4
+_KIND = re.compile(r"[0-9a-f]{4}\Z")
 _WHOLE = re.compile(r"igc-[0-9a-f]{16}\Z")
 
 
-def new_marker() -> str:
-    """Return a marker that nobody has used before."""
-    return PREFIX + secrets.token_hex(8)
+def new_marker(kind: str = "") -> str:
+    """Return a marker that nobody has used before; with ``kind`` (four hex digits) one that a template answers."""
+    return PREFIX + kind + secrets.token_hex(8)[len(kind) :]
+
+
+def kind_of(marker: str) -> str:
+    """Return the four digits that choose the template of a marker without a script of its own."""
+    return marker[len(PREFIX) : len(PREFIX) + KIND_DIGITS]
+
+
+def is_kind(text: str) -> bool:
+    """Say whether the text may name a template."""
+    return _KIND.match(text) is not None
 
 
 def is_marker(text: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 DEFAULT_HOLD_S = 30.0
+PLACE = "{marker}"  # in the text of a template: the marker of the request it answers
 
 
 class _Model(BaseModel):
@@ -43,6 +44,8 @@ class Reply(_Model):
         hold_before: content piece (from 0) to hold name; -1 is before any byte, the number of pieces is before the
             finish chunk where the engine sends one of its own. A non-streaming answer waits for all of them first.
         hold_max_s: bound of each hold, in seconds.
+        pause_before: content piece, counted as for hold_before, to seconds of silence; every_s: seconds before each
+            piece after the first that has no pause of its own. A non-streaming answer takes as long as all together.
         embedding: the vector given for every input of an embeddings request.
         model: overrides the model name the dialect would report.
     """
@@ -58,6 +61,8 @@ class Reply(_Model):
     tool_calls: list[ToolCall] = Field(default_factory=list)
     hold_before: dict[int, str] = Field(default_factory=dict)
     hold_max_s: float = DEFAULT_HOLD_S
+    pause_before: dict[int, Annotated[float, Field(ge=0, le=60)]] = Field(default_factory=dict)
+    every_s: float = Field(default=0.0, ge=0, le=10)
     embedding: list[float] | None = None
     model: str | None = None
 
@@ -174,6 +179,20 @@ class Script(_Model):
     def from_json(cls, data: bytes | str) -> Script:
         """Read what :meth:`to_json` wrote; raises ``pydantic.ValidationError``."""
         return cls.model_validate_json(data)
+
+
+def filled(answer: Reply | Wire, marker: str) -> Reply | Wire:
+    """Return the answer with every ``{marker}`` in its text and bytes replaced: what a template says to one request."""
+    if isinstance(answer, Reply):
+        return answer.model_copy(update={"pieces": [piece.replace(PLACE, marker) for piece in answer.pieces]})
+    place, name = PLACE.encode(), marker.encode()
+    steps = [
+        step.model_copy(update={"data": step.data.replace(place, name)})
+        if isinstance(step, (Chunk, Raw, Drip)) and place in step.data
+        else step
+        for step in answer.steps
+    ]
+    return answer.model_copy(update={"steps": steps})
 
 
 def as_plain(model: BaseModel) -> dict[str, Any]:

@@ -179,7 +179,7 @@ class Worker:
             cached = engine.account(work.call, work.outcome)
             if self.spec.cache_report:
                 work.outcome.cached_tokens = cached
-        if (engine is None or engine.simple) and not work.call.stream and not work.outcome.holds:
+        if (engine is None or engine.simple) and not work.call.stream and work.outcome.at_once:
             exchange.respond(work.whole(work.call, work.outcome))
             return
         answering = Answering(exchange, work, self.dialect, book=self._book, marker=marker, engine=engine)

@@ -280,6 +280,8 @@ def outcome_of(reply: Reply, call: Call) -> Outcome:
         reasoning_tokens=reply.reasoning_tokens if reply.reasoning_tokens is not None else len(reply.reasoning) * count,
         holds=dict(reply.hold_before),
         hold_max_s=reply.hold_max_s,
+        pauses=dict(reply.pause_before),
+        every_s=reply.every_s,
         model=reply.model,
     )
 

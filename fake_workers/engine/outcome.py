@@ -81,8 +81,19 @@ class Outcome:
     reasoning_tokens: int | None = None
     holds: dict[int, str] = field(default_factory=dict)
     hold_max_s: float = 30.0
+    pauses: dict[int, float] = field(default_factory=dict)
+    every_s: float = 0.0
     model: str | None = None
     embedding: list[float] | None = None
+
+    @property
+    def at_once(self) -> bool:
+        """Whether no script asks for a wait."""
+        return not (self.holds or self.pauses or self.every_s)
+
+    def pause_before(self, piece: int) -> float:
+        """Return the seconds of silence before a content piece (-1: before any byte)."""
+        return self.pauses.get(piece, self.every_s if piece > 0 else 0.0)
 
 
 @dataclass(slots=True)
