@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reference_server.errors import GatewayError, Refused, RequestRefusal, reason_phrase
+from reference_server.errors import ControlPlaneRefusal, GatewayError, Refused, RequestRefusal, reason_phrase
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ class Answer:
 
 
 def refusal(refused: Refused) -> Answer:
-    """The answer to a refused request: envelope, request-failure shape, or an empty 401 (clauses under `errors`)."""
+    """The answer to a refused request: envelope, request-failure shape, plain text, or an empty 401 (errors.*)."""
     extra = list(refused.headers)
     if isinstance(refused, GatewayError):
         answer = envelope(refused.status, refused.code, refused.message)
@@ -38,6 +38,8 @@ def refusal(refused: Refused) -> Answer:
     if isinstance(refused, RequestRefusal):
         error = {"message": refused.message, "type": "invalid_request_error", "code": refused.code}
         return json_answer(refused.status, {"error": error}, extra)
+    if isinstance(refused, ControlPlaneRefusal):
+        return text_answer(refused.status, refused.message, extra)
     return Answer(refused.status, extra)
 
 
@@ -53,6 +55,6 @@ def json_answer(status: int, value: Any, headers: HeaderPairs | None = None) -> 
     return Answer(status, [("content-type", "application/json"), *(headers or [])], body)
 
 
-def text_answer(status: int, text: str) -> Answer:
+def text_answer(status: int, text: str, headers: HeaderPairs | None = None) -> Answer:
     """A plain-text body."""
-    return Answer(status, [("content-type", "text/plain; charset=utf-8")], text.encode())
+    return Answer(status, [("content-type", "text/plain; charset=utf-8"), *(headers or [])], text.encode())

@@ -82,6 +82,7 @@ def too_large(limit_bytes: int) -> GatewayError:
 class Call:
     """A client's request. Header names are in lower case; each character of a value stands for one byte.
 
+    `peer` is the address of the connection's other end, where it has one.
     `undo` holds what has to be given back (admission permit, connection to the worker); it is closed exactly once,
     on every way out, by `reference_server.stages.settle`.
     """
@@ -93,6 +94,7 @@ class Call:
     headers: Sequence[tuple[str, str]]
     request_id: RequestId
     body: InboundBody
+    peer: str | None = None
     began_at: float = field(default_factory=time.monotonic)
     undo: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -121,4 +123,5 @@ def from_scope(scope: HTTPScope, settings: Settings) -> Call:
         headers=headers,
         request_id=request_ids.choose(headers, settings.request_id_headers, path),
         body=InboundBody(settings.max_payload_size_bytes),
+        peer=scope["client"][0] if scope["client"] else None,
     )

@@ -59,6 +59,7 @@ def _fail(message: str, status: int) -> int:
 def _log_to_stderr(settings: Settings) -> None:
     logging.basicConfig(level=_LEVELS[settings.log_level], format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("reference_server.http").setLevel(max(_LEVELS[settings.log_level], logging.WARNING))
+    logging.getLogger("reference_server.audit").setLevel(logging.INFO)  # asked for by a flag of its own
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -8,6 +8,7 @@ ReferenceServerError
     │   ├── ParseRefusal        not JSON, not the schema, not the content type: code "json_parse_error"
     │   └── ValidationRefusal   a range or a cross-field rule: code 400, the number
     ├── Unauthorized          no key or an unknown one: 401 without a body
+    ├── ControlPlaneRefusal   an admin route without a credential of the admin role: 401 or 403 in plain text
     └── GatewayError          everything else the gateway says itself: the envelope and X-SMG-Error-Code
 
 `reference_server.answers` turns a `Refused` into bytes; nothing below it knows how an answer is written.
@@ -73,6 +74,10 @@ class Unauthorized(Refused):
 
     def __init__(self) -> None:
         super().__init__(HTTPStatus.UNAUTHORIZED, "missing or unknown API key")
+
+
+class ControlPlaneRefusal(Refused):
+    """An admin route asks for a control-plane credential: 401 without a known one, 403 for one of another role."""
 
 
 class GatewayError(Refused):

@@ -6,12 +6,13 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from reference_server.settings import TenantKey
+from reference_server.settings import ControlPlaneKey, TenantKey
 from reference_server.workers.urls import WorkerUrlError, check_worker_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+CONTROL_PLANE_ROLES = ("admin", "user")
 _HIGHEST_PORT = 65_535
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -109,6 +110,23 @@ def tenant_key(text: str) -> TenantKey:
     if not secret:
         raise ValueError(f"the key of tenant {tenant_id!r} is empty; write tenant_id:key")
     return TenantKey(tenant_id, key(secret))
+
+
+def control_plane_key(text: str) -> ControlPlaneKey:
+    """`id:name:role:key`, split at the first three colons. The text never appears in a message."""
+    shape = "write id:name:role:key, for example ops:Operations:admin:a-long-random-key"
+    key_id, _, rest = text.partition(":")
+    name, _, rest = rest.partition(":")
+    role, colon, secret = rest.partition(":")
+    if not colon:
+        raise ValueError(f"a value has fewer than three colons; {shape}")
+    if not key_id.strip():
+        raise ValueError(f"the id before the first colon is empty; {shape}")
+    if role.lower() not in CONTROL_PLANE_ROLES:
+        raise ValueError(f"the role of {key_id!r} is not one of {', '.join(CONTROL_PLANE_ROLES)}; {shape}")
+    if not secret:
+        raise ValueError(f"the key of {key_id!r} is empty; {shape}")
+    return ControlPlaneKey(key_id, name, role.lower(), key(secret))
 
 
 def alias(text: str) -> tuple[str, str]:

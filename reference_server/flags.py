@@ -28,7 +28,7 @@ from reference_server.settings import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reference_server.settings import LogLevel, Policy, TenantKey
+    from reference_server.settings import ControlPlaneKey, LogLevel, Policy, TenantKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,11 @@ SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
     ("Keys", (
         _one("--api-key", values.key, "KEY", "shared key of serving and admin routes"),
         Flag("--tenant-api-key", "repeat", values.tenant_key, "TENANT:KEY", "a tenant's key, serving only; repeatable"),
+        Flag("--control-plane-api-keys", "many", values.control_plane_key, "ID:NAME:ROLE:KEY",
+             "credentials of admin routes, which then take no others; role admin or user, and only admin opens them"),
+        _switch("--control-plane-audit-enabled", "log every decision about a control-plane credential, without keys"),
+        _switch("--trust-tenant-header", "let a header name the tenant where no API key has identified the caller"),
+        _one("--tenant-header-name", values.header_name, "NAME", "that header's name (x-smg-tenant-id)"),
     )),
     ("Retries", (
         _one("--retry-max-retries", values.whole(1), "N", "attempts in all, the first one included (5)"),
@@ -108,6 +113,8 @@ SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
 )  # fmt: skip
 
 FLAGS = {flag.name: flag for _, flags in SECTIONS for flag in flags}
+SECRETS = [FLAGS[name] for name in ("--api-key", "--tenant-api-key", "--control-plane-api-keys")]
+"""Flags whose values must never be shown."""
 
 
 def unbuilt() -> dict[str, str]:
@@ -125,10 +132,11 @@ def parse(arguments: Sequence[str]) -> Settings:
     """
     given: dict[str, Any] = {}
     position = 0
+    flag: Flag | None = None
     while position < len(arguments):
         name, equals, inline = arguments[position].partition("=")
         position += 1
-        flag = _flag(name, arguments[position - 1])
+        flag = _flag(name, behind=flag)
         texts = [inline] if equals else []
         if flag.takes == "none":
             if equals:
@@ -144,12 +152,14 @@ def parse(arguments: Sequence[str]) -> Settings:
     return _settings(given)
 
 
-def _flag(name: str, argument: str) -> Flag:
+def _flag(name: str, behind: Flag | None) -> Flag:
     flag = FLAGS.get(name)
     if flag is not None:
         return flag
     if not name.startswith("-"):
-        raise ConfigurationError(f"{argument!r} stands alone; flags begin with --, see reference-gateway --help")
+        # What stands behind a key may well be a key.
+        shown = f"what stands behind {behind.name}" if behind in SECRETS else repr(name)
+        raise ConfigurationError(f"{shown} stands alone; flags begin with --, see reference-gateway --help")
     if name in unbuilt():
         raise ConfigurationError(
             f"{name} is a flag of the real gateway that is not built here yet; leave it out or run the real one"
@@ -190,10 +200,16 @@ def _settings(given: dict[str, Any]) -> Settings:
     startup = WorkerStartupSettings(**_picked(given, timeout_s="--worker-startup-timeout-secs",
         delay_s="--worker-startup-delay", check_interval_s="--worker-startup-check-interval"))  # fmt: skip
     keys = tuple(given.get("--tenant-api-key", ()))
-    _check_keys(given.get("--api-key"), keys)
+    control_plane = tuple(given.get("--control-plane-api-keys", ()))
+    if "--control-plane-api-keys" in given and not control_plane:
+        raise ConfigurationError("--control-plane-api-keys needs a value; without one it would protect nothing")
+    _check_keys(given.get("--api-key"), keys, control_plane)
     return Settings(
         worker_urls=tuple(given.get("--worker-urls", ())),
         tenant_api_keys=keys,
+        control_plane_keys=control_plane,
+        control_plane_audit="--control-plane-audit-enabled" in given,
+        trust_tenant_header="--trust-tenant-header" in given,
         model_aliases=_aliases(given.get("--model-alias", ())),
         request_id_headers=tuple(given.get("--request-id-headers", ())) or DEFAULT_REQUEST_ID_HEADERS,
         enable_igw="--enable-igw" in given,
@@ -205,7 +221,7 @@ def _settings(given: dict[str, Any]) -> Settings:
             prometheus_port="--prometheus-port", api_key="--api-key", max_payload_size_bytes="--max-payload-size",
             max_buffered_request_bytes="--max-buffered-request-bytes", request_timeout_s="--request-timeout-secs",
             upstream_pool_idle_timeout_s="--upstream-pool-idle-timeout-secs",
-            shutdown_grace_period_s="--shutdown-grace-period-secs"),
+            shutdown_grace_period_s="--shutdown-grace-period-secs", tenant_header_name="--tenant-header-name"),
     )  # fmt: skip
 
 
@@ -214,15 +230,16 @@ def _picked(given: dict[str, Any], **names: str) -> dict[str, Any]:
     return {setting: given[flag] for setting, flag in names.items() if flag in given}
 
 
-def _check_keys(shared: str | None, tenants: tuple[TenantKey, ...]) -> None:
-    seen: dict[str, str] = {} if shared is None else {shared: "--api-key"}
-    for tenant in tenants:
-        owner = seen.get(tenant.key)
-        if owner is not None:
-            raise ConfigurationError(
-                f"--tenant-api-key: the key of tenant {tenant.tenant_id!r} is that of {owner} too; give each its own"
-            )
-        seen[tenant.key] = f"tenant {tenant.tenant_id!r}"
+def _check_keys(shared: str | None, tenants: Sequence[TenantKey], control_plane: Sequence[ControlPlaneKey]) -> None:
+    """A key is good for one thing only, so that it is plain who sent it and what it opens."""
+    owners = [] if shared is None else [("--api-key", "--api-key", shared)]
+    owners += [("--tenant-api-key", f"tenant {tenant.tenant_id!r}", tenant.key) for tenant in tenants]
+    owners += [("--control-plane-api-keys", f"{entry.key_id!r}", entry.key) for entry in control_plane]
+    seen: dict[str, str] = {}
+    for flag, owner, key in owners:
+        if key in seen:
+            raise ConfigurationError(f"{flag}: the key of {owner} is that of {seen[key]} too; give each its own")
+        seen[key] = owner
 
 
 def _aliases(pairs: Sequence[tuple[str, str]]) -> MappingProxyType[str, str]:

@@ -75,6 +75,16 @@ class TenantKey:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlPlaneKey:
+    """One of `--control-plane-api-keys`. `role` is `admin` or `user`. The key never appears in a repr."""
+
+    key_id: str
+    name: str
+    role: str
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All there is to configure. Secrets are kept out of the repr, so a Settings may be logged."""
 
@@ -86,6 +96,10 @@ class Settings:
 
     api_key: str | None = field(default=None, repr=False)
     tenant_api_keys: tuple[TenantKey, ...] = ()
+    control_plane_keys: tuple[ControlPlaneKey, ...] = ()
+    control_plane_audit: bool = False
+    trust_tenant_header: bool = False
+    tenant_header_name: str = "x-smg-tenant-id"  # lower case
     model_aliases: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # alias → canonical model
     request_id_headers: tuple[str, ...] = DEFAULT_REQUEST_ID_HEADERS  # lower case, in order of preference
 

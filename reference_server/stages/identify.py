@@ -1,17 +1,18 @@
 """Stage *identify*: who is asking, and may they ask here.
 
 Serving routes take the shared key or any tenant's; admin routes take the shared key only; without any key configured
-both are open. With tenant keys alone no key opens the admin routes. Public routes ask for nothing.
+both are open. With tenant keys alone no key opens the admin routes. With control-plane credentials the admin routes
+take those instead, and serving routes are as they were. Public routes ask for nothing.
 """
 
 from __future__ import annotations
 
-import hmac
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from reference_server.errors import Unauthorized
+from reference_server.identity import control_plane, keys, tenants
 
 if TYPE_CHECKING:
     from reference_server.call import Call
@@ -30,9 +31,14 @@ class Group(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is asking. `tenant_id` is set for a tenant's key; the shared key's users are all one caller."""
+    """Who is asking.
+
+    `tenant_key` is what budgets and priorities go by (`reference_server.identity.tenants`). `tenant_id` is set for a
+    tenant's key only.
+    """
 
     tenant_id: str | None = None
+    tenant_key: str = tenants.ANONYMOUS
 
 
 ANYONE = Caller()
@@ -43,9 +49,15 @@ def identify(this: Call, settings: Settings, group: Group) -> Caller:
 
     Raises:
         Unauthorized: the group asks for a key, and none or an unknown one was sent.
+        ControlPlaneRefusal: an admin route, and no control-plane credential with the admin role was sent.
     """
-    if group is Group.PUBLIC or not settings.has_keys:
+    if group is Group.PUBLIC:
         return ANYONE
+    if group is Group.ADMIN and settings.control_plane_keys:
+        control_plane.authorize(this, _bearer_token(this), settings)
+        return ANYONE
+    if not settings.has_keys:
+        return Caller(tenant_key=tenants.of_stranger(this, settings))
     token = _bearer_token(this)
     if token is None:
         raise Unauthorized
@@ -64,9 +76,9 @@ def _bearer_token(this: Call) -> bytes | None:
 def _holder(token: bytes, settings: Settings) -> Caller | None:
     """Who has this key. Every key is compared, each in constant time, so that the time taken tells nothing."""
     holder: Caller | None = None
-    if settings.api_key is not None and hmac.compare_digest(settings.api_key.encode(), token):
-        holder = ANYONE
+    if settings.api_key is not None and keys.same(settings.api_key, token):
+        holder = Caller(tenant_key=tenants.of_shared_key(settings.api_key))
     for tenant in settings.tenant_api_keys:
-        if hmac.compare_digest(tenant.key.encode(), token):
-            holder = Caller(tenant.tenant_id)
+        if keys.same(tenant.key, token):
+            holder = Caller(tenant.tenant_id, tenants.of_tenant(tenant.tenant_id))
     return holder

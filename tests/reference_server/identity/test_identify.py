@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from reference_server.call import Call, InboundBody
@@ -13,6 +15,9 @@ from reference_server.stages.identify import Caller, Group, identify
 SHARED = Settings(api_key="shared-é", tenant_api_keys=(TenantKey("red", "red:key"), TenantKey("red", "second")))
 TENANTS = Settings(tenant_api_keys=(TenantKey("red", "red:key"),))
 OPEN = Settings()
+SHARED_TENANT = "auth:" + hashlib.sha256("shared-é".encode()).hexdigest()
+EVERYONE = Caller(tenant_key=SHARED_TENANT)
+RED = Caller("red", "auth:red")
 
 
 def call(authorization: str | None) -> Call:
@@ -29,9 +34,9 @@ def bearer(key: str) -> str:
 @pytest.mark.parametrize(
     ("settings", "group", "key", "caller"),
     [
-        (SHARED, Group.SERVING, "shared-é", Caller()), (SHARED, Group.ADMIN, "shared-é", Caller()),
-        (SHARED, Group.SERVING, "red:key", Caller("red")), (SHARED, Group.SERVING, "second", Caller("red")),
-        (TENANTS, Group.SERVING, "red:key", Caller("red")), (OPEN, Group.SERVING, "any", Caller()),
+        (SHARED, Group.SERVING, "shared-é", EVERYONE), (SHARED, Group.ADMIN, "shared-é", EVERYONE),
+        (SHARED, Group.SERVING, "red:key", RED), (SHARED, Group.SERVING, "second", RED),
+        (TENANTS, Group.SERVING, "red:key", RED), (OPEN, Group.SERVING, "any", Caller()),
         (OPEN, Group.ADMIN, "any", Caller()), (SHARED, Group.PUBLIC, "wrong", Caller()),
     ],
 )  # fmt: skip
@@ -63,7 +68,7 @@ def test_no_bearer_token_is_no_key(header: str | None) -> None:
 @pytest.mark.parametrize("header", ["bearer red:key", "BEARER red:key", "Bearer   red:key", "Bearer red:key "])
 def test_the_scheme_has_no_case_and_blanks_do_not_count(header: str) -> None:
     """The scheme's case and extra blanks do not matter."""
-    assert identify(call(header), TENANTS, Group.SERVING) == Caller("red")
+    assert identify(call(header), TENANTS, Group.SERVING) == RED
 
 
 def test_nothing_of_a_key_is_in_a_repr() -> None:
