@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from reference_server import request_ids
 from reference_server.errors import GatewayError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypercorn.typing import HTTPScope
 
@@ -28,10 +29,18 @@ class InboundBody:
 
     Bytes are taken off the connection whether or not a stage reads them already: only so is a client's going away
     noticed while its request waits for admission. Memory is therefore bounded by the limit, per connection.
+
+    A body of which nothing comes for `stall_timeout_s` (0: for ever) has stalled; the time runs from the head on and
+    anew with each byte, whether or not somebody reads already.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(
+        self, limit_bytes: int, stall_timeout_s: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._limit_bytes = limit_bytes
+        self._stall_timeout_s = stall_timeout_s
+        self._clock = clock
+        self._fed_at = clock()
         self._chunks: list[bytes] = []
         self._size = 0
         self._settled = asyncio.Event()  # complete or too large
@@ -45,6 +54,7 @@ class InboundBody:
             self._settled.set()
         elif data:
             self._chunks.append(data)
+            self._fed_at = self._clock()
 
     def finish(self) -> None:
         """The client has sent everything."""
@@ -64,18 +74,37 @@ class InboundBody:
         """The whole body.
 
         Raises:
-            GatewayError: 413 request_body_too_large, as soon as that is known.
+            GatewayError: 413 request_body_too_large, as soon as that is known; 408 request_body_stalled.
         """
-        await self._settled.wait()
+        while not self._settled.is_set():
+            await self._until_settled_or_stalled()
         if self._size > self._limit_bytes:
             raise too_large(self._limit_bytes)
         return b"".join(self._chunks)
+
+    async def _until_settled_or_stalled(self) -> None:
+        """Wait for the end of the body, at most until it would have stalled if nothing more had come."""
+        if not self._stall_timeout_s:
+            await self._settled.wait()
+            return
+        patience_s = self._fed_at + self._stall_timeout_s - self._clock()
+        if patience_s <= 0:
+            raise stalled(self._stall_timeout_s)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._settled.wait(), patience_s)
 
 
 def too_large(limit_bytes: int) -> GatewayError:
     """The refusal of a body over the limit (`--max-payload-size`, inclusive)."""
     message = f"The request body is larger than the payload limit of {limit_bytes} bytes (max_payload_size)."
     return GatewayError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "request_body_too_large", message)
+
+
+def stalled(timeout_s: float) -> GatewayError:
+    """The refusal of a body whose rest does not come (`--stream-body-stall-timeout-secs`)."""
+    message = f"No bytes of the request body arrived from the client for {timeout_s:g} seconds."
+    # What is left of the body might still come: nothing else can on this connection (RFC 9110, 15.5.9).
+    return GatewayError(HTTPStatus.REQUEST_TIMEOUT, "request_body_stalled", message, [("connection", "close")])
 
 
 @dataclass(slots=True)
@@ -122,6 +151,6 @@ def from_scope(scope: HTTPScope, settings: Settings) -> Call:
         query=scope["query_string"].decode("latin-1"),
         headers=headers,
         request_id=request_ids.choose(headers, settings.request_id_headers, path),
-        body=InboundBody(settings.max_payload_size_bytes),
+        body=InboundBody(settings.max_payload_size_bytes, settings.body_stall_timeout_s),
         peer=scope["client"][0] if scope["client"] else None,
     )

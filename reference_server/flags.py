@@ -60,6 +60,13 @@ SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
              "largest request body and largest non-streaming worker response (536870912)"),
         _one("--max-buffered-request-bytes", values.whole(0, unit="bytes"), "BYTES",
              "accepted for compatibility: every body is parsed here, and what is parsed is buffered anyway"),
+        _one("--header-read-timeout-secs", values.seconds, "SECS", "how long a request head may take (30; 0: ever)"),
+        _one("--idle-connection-timeout-secs", values.seconds, "SECS",
+             "how long a connection is kept between two requests (90; 0: for ever)"),
+        _one("--stream-body-stall-timeout-secs", values.seconds, "SECS",
+             "longest pause inside of a request body, then 408 (300; 0: for ever)"),
+        _one("--sse-keepalive-secs", values.seconds, "SECS",
+             "silence of an event stream after which the client gets a ping (15; 0: never)"),
         _one("--shutdown-grace-period-secs", values.seconds, "SECS", "how long open requests may go on (180)"),
         _one("--log-level", values.one_of("debug", "info", "warn", "error"), "LEVEL",
               "debug, info, warn or error (info)"),
@@ -221,7 +228,12 @@ def _settings(given: dict[str, Any]) -> Settings:
             prometheus_port="--prometheus-port", api_key="--api-key", max_payload_size_bytes="--max-payload-size",
             max_buffered_request_bytes="--max-buffered-request-bytes", request_timeout_s="--request-timeout-secs",
             upstream_pool_idle_timeout_s="--upstream-pool-idle-timeout-secs",
-            shutdown_grace_period_s="--shutdown-grace-period-secs", tenant_header_name="--tenant-header-name"),
+            shutdown_grace_period_s="--shutdown-grace-period-secs",
+            tenant_header_name="--tenant-header-name",
+            sse_keepalive_s="--sse-keepalive-secs",
+            body_stall_timeout_s="--stream-body-stall-timeout-secs",
+            header_read_timeout_s="--header-read-timeout-secs",
+            idle_connection_timeout_s="--idle-connection-timeout-secs"),
     )  # fmt: skip
 
 

@@ -10,12 +10,13 @@ so the stream itself must be ended, and not as if it were complete.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import TYPE_CHECKING
 
 import h2.exceptions
 import hypercorn.protocol
 from h2.errors import ErrorCodes
-from hypercorn.protocol.events import StreamClosed
+from hypercorn.protocol.events import Response, StreamClosed
 from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.protocol.h11 import H11Protocol
 
@@ -29,6 +30,10 @@ class ResettingH2Protocol(H2Protocol):
 
     async def stream_send(self, event: Event) -> None:
         """Send what an application has to say on one stream."""
+        if isinstance(event, Response):
+            # It says something of an HTTP/1.1 connection; h2 would refuse the whole response (RFC 9113, 8.2.2).
+            fields = [(name, value) for name, value in event.headers if name != b"connection"]
+            event = dataclasses.replace(event, headers=fields)
         if isinstance(event, StreamClosed):
             await self._reset_if_unfinished(event.stream_id)
         await super().stream_send(event)

@@ -13,7 +13,6 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from hypercorn.asyncio import serve as hypercorn_serve
-from hypercorn.config import Config
 from prometheus_client.exposition import start_http_server
 
 from reference_server import http1, http2, tcp
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
     from typing import TextIO
 
+    from hypercorn.config import Config
     from hypercorn.typing import Framework
 
     from reference_server.settings import Settings
@@ -36,7 +36,6 @@ _WORKERS_FIRST_S = 2.0  # how long the ready line waits for workers that answer 
 _POLL_S = 0.02
 _CUT_S = 0.5  # how long connections get to close once the grace period is over
 _GIVE_UP_S = 3.0
-_IDLE_CONNECTION_S = 90.0
 _HEADER_LIMIT_BYTES = 131_072
 _EVER = 2**62
 
@@ -63,7 +62,7 @@ async def run(settings: Settings, out: TextIO) -> None:
         finish = asyncio.Event()
         app = create_app(state, fleet)
         serving = asyncio.ensure_future(
-            hypercorn_serve(cast("Framework", app), _config(listening), shutdown_trigger=finish.wait)
+            hypercorn_serve(cast("Framework", app), _config(settings, listening), shutdown_trigger=finish.wait)
         )
         try:
             await _until_workers_answer(settings, fleet, stop, serving)
@@ -105,14 +104,15 @@ def _url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _config(listening: socket.socket) -> Config:
-    config = Config()
+def _config(settings: Settings, listening: socket.socket) -> Config:
+    config = tcp.TimedConfig()
     config.bind = [f"fd://{listening.detach()}"]
     config.accesslog = None
     config.errorlog = logging.getLogger("reference_server.http")
     config.include_server_header = False  # a worker's own passes through
     config.include_date_header = False  # the same; the connection adds one where the worker has none
-    config.keep_alive_timeout = _IDLE_CONNECTION_S
+    config.head_timeout_s = settings.header_read_timeout_s
+    config.idle_timeout_s = settings.idle_connection_timeout_s
     config.keep_alive_max_requests = _EVER
     config.graceful_timeout = _CUT_S
     config.h11_max_incomplete_size = _HEADER_LIMIT_BYTES

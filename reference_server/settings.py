@@ -108,6 +108,11 @@ class Settings:
     request_timeout_s: float = 1800.0  # to the worker's response head, and for the whole of a response
     upstream_pool_idle_timeout_s: float = 3.0  # 0: keep idle connections for ever
 
+    sse_keepalive_s: float = 15.0  # silence of an event stream after which a ping is sent; 0: never
+    body_stall_timeout_s: float = 300.0  # between two pieces of a request body; 0: for ever
+    header_read_timeout_s: float = 30.0  # for a request head; 0: for ever
+    idle_connection_timeout_s: float = 90.0  # between two requests of a connection; 0: for ever
+
     retry: RetrySettings = RetrySettings()
     breaker: BreakerSettings = BreakerSettings()
     health: HealthSettings = HealthSettings()

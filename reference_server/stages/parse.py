@@ -59,7 +59,7 @@ async def parse(this: Call, endpoint: Endpoint) -> ParsedRequest:
 
     Raises:
         ParseRefusal: see above.
-        GatewayError: 413, the body is larger than allowed.
+        GatewayError: 413, the body is larger than allowed; 408, its rest did not come.
     """
     raw = await this.body.read()
     _check_content_type(this)

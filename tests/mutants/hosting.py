@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hypercorn.asyncio import serve
 
-from reference_server import flags, http1, http2, server
+from reference_server import flags, http1, http2, server, tcp
 from reference_server.app import create_app
 from reference_server.state import ServerState
 from reference_server.workers.fleet import Fleet
@@ -35,6 +35,7 @@ class Base:
 
     app: Quart
     fleet: Fleet
+    settings: Settings
 
     async def stop(self) -> None:
         """End its background work."""
@@ -45,6 +46,7 @@ async def base(settings: Settings, vice: Vice | None = None) -> Base:
     """Build one and wait until its workers are registered (at most `READY_WITHIN_S`)."""
     http2.install()
     http1.install()
+    tcp.install()
     if vice is not None:
         install(vice)
         settings = vice.settings(settings) if vice.settings else settings
@@ -57,7 +59,7 @@ async def base(settings: Settings, vice: Vice | None = None) -> Base:
     deadline = loop.time() + READY_WITHIN_S
     while fleet.readiness().healthy < len(set(settings.worker_urls)) and loop.time() < deadline:  # noqa: ASYNC110 - the fleet tells nobody
         await asyncio.sleep(0.01)
-    return Base(app, fleet)
+    return Base(app, fleet, settings)
 
 
 @dataclass
@@ -108,7 +110,7 @@ async def listen(base: Base, vice: Vice | None, port: int = 0) -> Listening:
     found._serving = asyncio.ensure_future(
         serve(
             cast("Framework", _Mutated(base.app, vice)),
-            server._config(listening),
+            server._config(base.settings, listening),
             shutdown_trigger=cast("Any", found._finish.wait),
         )
     )

@@ -163,15 +163,16 @@ class Front:
         method: str,
         path: str,
         headers: Sequence[tuple[str, str]] = (),
-        body: bytes | Sequence[bytes] = b"",
+        body: bytes | Sequence[bytes] | None = b"",
     ) -> Reply:
-        """One request through the ASGI interface; a body in pieces has no announced length."""
-        pieces = [body] if isinstance(body, bytes) else list(body)
+        """One request through the ASGI interface; a body in pieces has no announced length, and `None` never comes."""
+        pieces = [body] if isinstance(body, bytes) else list(body or ())
         sent = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         if isinstance(body, bytes) and body:
             sent.append((b"content-length", str(len(body)).encode()))
         arriving = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
-        arriving.append({"type": "http.request", "body": b"", "more_body": False})
+        if body is not None:
+            arriving.append({"type": "http.request", "body": b"", "more_body": False})
         reply = Reply()
 
         async def receive() -> Any:

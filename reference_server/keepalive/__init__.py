@@ -1,0 +1,1 @@
+"""Signs of life in a quiet event stream: when (`core`) and how (`stream`)."""
