@@ -124,7 +124,7 @@ def read(config: pytest.Config) -> Options:
         listing=option.conformance_list,
         api_key=option.api_key,
         admin_key=option.admin_key or option.api_key,
-        workers_at=_addresses(option.workers_at),
+        workers_at=addresses(option.workers_at),
         advertise=option.advertise,
         deviations=_deviations(option.deviations, target),
         unproven=option.unproven,
@@ -157,7 +157,8 @@ def _target(text: str) -> tuple[str, str]:
     return name, url.rstrip("/")
 
 
-def _addresses(text: str | None) -> list[tuple[str, int]]:
+def addresses(text: str | None) -> list[tuple[str, int]]:
+    """The addresses of `--workers-at`; UserError for what is none."""
     found = []
     for part in filter(None, (text or "").split(",")):
         match = re.fullmatch(r"(.+):(\d{1,5})", part.strip())

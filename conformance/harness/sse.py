@@ -42,10 +42,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Comment:
-    """One comment line, without its leading colon."""
+    """One comment line, without its leading colon; `inside` when it came before the blank line of a begun event."""
 
     text: str
     at: float
+    inside: bool = False
 
 
 @dataclass
@@ -105,7 +106,7 @@ class SseParser:
             return
         text = line.decode("utf-8", errors="replace")
         if text.startswith(":"):
-            self.comments.append(Comment(text[1:], at))
+            self.comments.append(Comment(text[1:], at, inside=bool(self._data or self._event)))
             if not self._data and not self._event:
                 self._raw = b""
             return

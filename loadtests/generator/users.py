@@ -1,0 +1,131 @@
+"""Locust users that serve the flows of a scenario, in an open or a closed loop."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from time import monotonic
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
+
+import gevent
+from gevent.pool import Pool
+from locust import User, task
+from locust.exception import StopUser
+
+from fake_workers.markers import new_marker
+from loadtests.arrivals import offsets
+from loadtests.generator import options, record
+from loadtests.generator.client import Client
+from loadtests.observation import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from locust.env import Environment
+
+    from loadtests.traffic import Flow, Kind
+
+MOST_AT_ONCE = 4096
+DRAIN_S = 30.0
+CHAT = "/v1/chat/completions"
+_NUMBERS = itertools.count()
+
+
+class GatewayUser(User):
+    """Serves one flow. In an open loop it is an arrival process of its own: each request gets a greenlet when due."""
+
+    abstract = True
+    flow: ClassVar[Flow]
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        cls.weight = cls.flow.users
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        given = options.of(environment)
+        host = urlsplit(self.host or environment.host or "")
+        if host.scheme != "http" or not host.hostname:
+            raise StopUser(f"--host {self.host or environment.host!r}: expected http://HOST:PORT of a gateway")
+        self._address = (host.hostname, host.port or 80)
+        self._options = given
+        self._dice = random.Random(self._seed(environment))
+        self._requests = Pool(MOST_AT_ONCE)
+        self._loop = given.loop or self.flow.loop
+        self._due: Iterator[float] | None = None
+        self._began = 0.0
+
+    def _seed(self, environment: Environment) -> str:
+        worker = getattr(environment.runner, "worker_index", 0)
+        return f"{options.of(environment).seed}/{self.flow.name}/{worker}/{next(_NUMBERS)}"
+
+    def on_start(self) -> None:
+        """Begin the schedule now."""
+        self._began = monotonic()
+        pattern = self._options.arrivals or self.flow.pattern
+        self._due = offsets(pattern, self._options.rate * self.flow.share, str(self._dice.random()))
+
+    @task
+    def serve(self) -> None:
+        """Send the next request."""
+        if self._loop == "closed":
+            self._rest()
+            self._one(None)
+            gevent.sleep(self.flow.think_s)
+            return
+        assert self._due is not None  # noqa: S101 - on_start ran
+        due = self._began + next(self._due)
+        gevent.sleep(max(due - monotonic(), 0.0))
+        self._requests.spawn(self._one, due)
+
+    def on_stop(self) -> None:
+        """Wait (bounded) for the requests under way; what takes longer is dropped."""
+        self._requests.join(timeout=DRAIN_S)
+        self._requests.kill()
+
+    def _rest(self) -> None:
+        """Sleep through the lull, if it is one."""
+        burst_s, lull_s = self.flow.burst_s, self.flow.lull_s
+        into = (monotonic() - self._began) % (burst_s + lull_s) if burst_s else 0.0
+        if burst_s and into >= burst_s:
+            gevent.sleep(burst_s + lull_s - into)
+
+    def _one(self, due: float | None) -> None:
+        kind = self._dice.choice(self.flow.kinds)
+        manners = self.flow.manners
+        leave_s = self._dice.uniform(0.0, manners.leave_within_s) if manners.leave_within_s is not None else None
+        marker = new_marker(kind.digits)
+        observation = Observation(marker, self.flow.name, kind.name, sent_at=0.0, scheduled_at=due)
+        client = Client(self._address, manners, leave_s)
+        client.exchange(self._request(marker), observation, kind if self._options.control else None)
+        record.note(self.environment, self.flow, observation)
+
+    def _request(self, marker: str) -> bytes:
+        body = json.dumps(
+            {
+                "model": self._options.model,
+                "messages": [{"role": "user", "content": f"Say the words of {marker}."}],
+                "stream": True,
+                "stream_options": {"include_usage": True},
+            }
+        ).encode()
+        host, port = self._address
+        lines = [
+            f"POST {CHAT} HTTP/1.1",
+            f"host: {host}:{port}",
+            "content-type: application/json",
+            "accept: text/event-stream",
+            f"content-length: {len(body)}",
+            *(f"{name}: {value}" for name, value in self.flow.headers),
+        ]
+        if self._options.key:
+            lines.append(f"authorization: Bearer {self._options.key}")
+        return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def kinds_of(classes: list[type[Any]]) -> list[Kind]:
+    """All kinds of the flows that user classes serve."""
+    found = {kind.digits: kind for each in classes for kind in each.flow.kinds if issubclass(each, GatewayUser)}
+    return list(found.values())

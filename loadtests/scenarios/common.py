@@ -1,0 +1,65 @@
+"""What judges share: the invariants of every exchange, and questions about the worker's journal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from loadtests.invariants import BETWEEN, ENDED, EVERY_EXCHANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fake_workers.journal import Entry
+    from loadtests.findings import Findings
+    from loadtests.observation import Observation
+    from loadtests.scenario import Data
+
+ONE_DISPATCH = "chat.response.one_dispatch"
+
+
+def invariants(data: Data, findings: Findings, *, served: Sequence[str] = ()) -> None:
+    """Judge every exchange by itself.
+
+    `served` names flows none of whose requests may be refused or cut.
+    """
+    findings.owe(*EVERY_EXCHANGE, occasion="no stream came to its end")
+    for each in data.observations:
+        broken: dict[str, str] = {}
+        for clause, what in each.broken:
+            broken.setdefault(clause, what)
+        if each.answered:
+            for clause in EVERY_EXCHANGE:
+                findings.hold(clause, clause not in broken, _about(each, broken.get(clause, "")))
+        for clause, what in broken.items():
+            if clause == BETWEEN or not each.answered:
+                findings.hold(clause, False, _about(each, what))  # noqa: FBT003 - a truth is what it takes
+        if each.flow in served:
+            seen = f"status {each.status}, {each.outcome} {each.problem} after {each.body_bytes} bytes"
+            if not each.answered:
+                findings.hold(ENDED, each.outcome == "left", _about(each, seen))
+        entries = data.entries.get(each.marker, [])
+        if each.answered:
+            findings.hold(ONE_DISPATCH, len(entries) == 1, _about(each, f"{len(entries)} dispatches"))
+
+
+def _about(observation: Observation, what: str) -> str:
+    return f"{observation.flow} {observation.marker}: {what}" if what else ""
+
+
+def ended(entry: Entry) -> float | None:
+    """When the worker was done with a request, in either way; None while it goes on."""
+    return entry.completed_at if entry.completed_at is not None else entry.peer_closed_at
+
+
+def running(entries: Iterable[Entry]) -> list[tuple[float, int]]:
+    """How many requests the workers had at a time: (time, number) at each change."""
+    changes: list[tuple[float, int]] = []
+    for entry in entries:
+        changes.append((entry.received_at, 1))
+        if (end := ended(entry)) is not None:
+            changes.append((end, -1))
+    number, found = 0, []
+    for at, change in sorted(changes, key=lambda each: (each[0], each[1])):
+        number += change
+        found.append((at, number))
+    return found
