@@ -164,7 +164,7 @@ def start_gateway(target: Target, configuration: str, settings: dict[str, Any], 
             "{python}": sys.executable,
         }
         command = [
-            *(override + start.command[1:] if override else start.command),
+            *(override + start.command[start.program_words :] if override else start.command),
             *start.always,
             *arguments(start, settings),
         ]

@@ -58,6 +58,7 @@ class Launch(_Model):
     """How a gateway starts: command, arguments always given, settings → arguments, and how to know that it is ready."""
 
     command: list[str]
+    program_words: int = Field(default=1, ge=1)  # so many words of `command` an existing installation stands in for
     always: list[str] = Field(default_factory=list)
     settings: dict[str, list[str]] = Field(default_factory=dict)
     ready: Literal["line", "http"] = "http"

@@ -1,7 +1,7 @@
 """`python -m tests.mutants.serve NAME launch …flags`: the reference server with one vice, as a program of its own.
 
 It takes the reference server's flags and prints the same ready line, so the suite judges it like any target:
-`CONFORMANCE_COMMAND_REFERENCE="python -m tests.mutants.serve NAME launch" pytest conformance --clauses …`.
+`CONFORMANCE_COMMAND_REFERENCE="python -m tests.mutants.serve NAME" pytest conformance --clauses …`.
 """
 
 from __future__ import annotations
