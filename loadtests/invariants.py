@@ -115,7 +115,7 @@ def _of_chunks(chunks: list[dict[str, Any]], kind: Kind | None, marker: str, *, 
 
 
 def _of_text(texts: dict[int, str], kind: Kind | None, marker: str, *, finished: bool) -> Broken:
-    if kind is None:
+    if kind is None or kind.text is None:
         return []
     wanted = kind.text.replace("{marker}", marker)
     for index, text in texts.items():

@@ -26,14 +26,14 @@ class Kind:
         digits: four hex digits that markers of the kind start with.
         name: for reports.
         answer: what the worker says; its text holds the marker.
-        text: the text the client must get, ``{marker}`` in it.
+        text: the text the client must get, ``{marker}`` in it; None where it is too long to keep.
         prompt_tokens, completion_tokens: usage the worker reports; None where it reports none.
     """
 
     digits: str
     name: str
     answer: Reply | Wire
-    text: str
+    text: str | None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -68,7 +68,8 @@ class Manners:
     Attributes:
         leave_within_s: they leave after a random time from 0 to this; None: they stay.
         read_bytes, read_every_s: they read at most so many bytes at a time, so many seconds apart; 0 reads at once.
-        stop_after_bytes, stop_for_s: after so many bytes of body they stop reading for that long, and go on then.
+        stop_after_bytes, stop_for_s: after so many bytes of body they stop reading for that long, and go on then,
+            or with `leaves_after_stop` leave.
         patience_s: longest silence they bear.
     """
 
@@ -77,6 +78,7 @@ class Manners:
     read_every_s: float = 0.0
     stop_after_bytes: int = 0
     stop_for_s: float = 0.0
+    leaves_after_stop: bool = False
     patience_s: float = 30.0
 
 

@@ -166,7 +166,7 @@ def start_gateway(target: Target, configuration: str, settings: dict[str, Any], 
         command = [
             *(override + start.command[start.program_words :] if override else start.command),
             *start.always,
-            *arguments(start, settings),
+            *arguments(start, settings, log_dir),
         ]
         for word, value in words.items():
             command = [part.replace(word, value) for part in command]

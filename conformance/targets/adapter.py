@@ -8,6 +8,7 @@ them into arguments:
 - `"{value}"` in an argument: the setting's value;
 - `"{values}"` as a whole argument: one argument per element of the list;
 - `"{each}"` in an argument: the whole argument list is repeated per element;
+- `"{file}"` as a whole argument: the path of a YAML file that holds the value;
 - no placeholder: the arguments are added when the value is true.
 """
 
@@ -132,8 +133,11 @@ def _claims(adapter: Adapter, version: str) -> Claims:
     raise UserError(f"{adapter.name} {version}: {file} says nothing of this version; add it under `versions`")
 
 
-def arguments(launch: Launch, settings: dict[str, Any]) -> list[str]:
-    """The command-line arguments for `settings` (names the launch does not know are the caller's business)."""
+def arguments(launch: Launch, settings: dict[str, Any], folder: Path | None = None) -> list[str]:
+    """The command-line arguments for `settings` (names the launch does not know are the caller's business).
+
+    Files for settings that go by a file are written into `folder`.
+    """
     made: list[str] = []
     for name, value in settings.items():
         template = launch.settings.get(name)
@@ -145,9 +149,16 @@ def arguments(launch: Launch, settings: dict[str, Any]) -> list[str]:
         for part in template:
             if part == "{values}":
                 made += [str(element) for element in value]
+            elif part == "{file}" and folder is not None:
+                made.append(str(_written(folder / f"{name}.yaml", value)))
             else:
                 made.append(part.replace("{value}", str(value)))
     return made
+
+
+def _written(file: Path, value: Any) -> Path:
+    file.write_text(yaml.safe_dump(value, sort_keys=False), "utf-8")
+    return file
 
 
 def command_override(target: Target) -> list[str] | None:

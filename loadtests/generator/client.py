@@ -166,6 +166,9 @@ class Client:
         if manners.stop_after_bytes and not self._stopped and answer.body_bytes >= manners.stop_after_bytes:
             self._stopped = True
             gevent.sleep(manners.stop_for_s)
+            if manners.leaves_after_stop:
+                self._leave_at = monotonic()
+                raise TimeoutError
 
 
 def _end_of_connection(answer: _Answer, observation: Observation) -> None:

@@ -6,10 +6,12 @@ import argparse
 import http.server
 import socket
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from conformance import options
 from conformance.commands import main
@@ -21,7 +23,6 @@ from tests.conformance.suite_runner import suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 def read(*words: str) -> options.Options:
@@ -174,3 +175,12 @@ def test_commands_tell_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no adapter for 'nosuch'" in capsys.readouterr().err
     assert main(["accept", "--report", "/nowhere.json", "--reason", "r"]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_setting_that_goes_by_a_file_gets_one(tmp_path: Path) -> None:
+    """A setting whose argument is `{file}` is written as YAML, and the gateway is given the path."""
+    start = Launch(command=["g"], settings={"classes": ["--classes", "{file}"]})
+    wanted = {"classes": {"bulk": {"queue_size": 4}}}
+    option, path = arguments(start, {"classes": wanted}, tmp_path)
+    assert option == "--classes"
+    assert yaml.safe_load(Path(path).read_text("utf-8")) == wanted

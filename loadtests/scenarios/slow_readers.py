@@ -1,0 +1,71 @@
+"""Slow readers beside brisk ones: some clients sip, some stop reading; the others must not feel it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from fake_workers.script import Chunk, Wire
+from fake_workers.wire import DONE, event, sse_head
+from loadtests.scenario import Data, Scenario
+from loadtests.scenarios.common import invariants
+from loadtests.traffic import MARKER, Flow, Kind, Manners, reply
+
+if TYPE_CHECKING:
+    from loadtests.findings import Findings
+
+BACKPRESSURE = "chat.stream.backpressure"
+MIB = 1 << 20
+PIECE = "so it is " * 7282  # about 64 KiB
+SOCKET_BUFFERS_BYTES = 64 * MIB
+"""More than the socket buffers of both connections hold on a generously tuned machine: what goes beyond is hoarded."""
+
+
+def _chunk(text: str, *, role: bool = False, finish: str | None = None) -> bytes:
+    delta = {**({"role": "assistant"} if role else {}), "content": text}
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    chunk = {"id": "chatcmpl-load", "object": "chat.completion.chunk", "created": 1, "model": "conformance-load"}
+    return event(json.dumps({**chunk, "choices": [choice]}, separators=(",", ":")))
+
+
+def _long(digits: str, name: str, times: int) -> Kind:
+    """An answer far longer than any buffer, as fast as it is taken."""
+    body = [Chunk(data=_chunk(MARKER, role=True)), Chunk(data=_chunk(PIECE), times=times)]
+    end = [Chunk(data=_chunk("", finish="stop")), Chunk(data=DONE)]
+    return Kind(digits, name, Wire(steps=[sse_head(), *body, *end]), text=None)
+
+
+BRISK = Flow("brisk", (reply("3a01", "short", tokens=8, first_s=0.02, every_s=0.02),))
+SIPPING = Flow(
+    "sipping", (_long("3a02", "2 MiB", 32),), loop="closed", manners=Manners(read_bytes=16384, read_every_s=0.01)
+)
+STOPPED = Flow(
+    "stopped",
+    (_long("3a03", "128 MiB", 2048),),
+    loop="closed",
+    think_s=0.5,
+    manners=Manners(read_bytes=16384, stop_after_bytes=131072, stop_for_s=2.0, leaves_after_stop=True),
+)
+
+
+def judge(data: Data, findings: Findings) -> None:
+    """A worker is held back by a client that does not read; brisk clients are served in full."""
+    invariants(data, findings, served=[BRISK.name, SIPPING.name])
+    findings.owe(BACKPRESSURE, occasion="no client stopped reading")
+    for each in data.flow(STOPPED.name):
+        entry = data.entry(each)
+        if each.outcome != "left" or entry is None or each.body_bytes < STOPPED.manners.stop_after_bytes:
+            continue
+        taken = sum(size for at, size in entry.sent if at <= each.ended_at)
+        seen = f"{each.marker}: the worker got rid of {taken // MIB} MiB for a client that read {each.body_bytes} bytes"
+        findings.hold(BACKPRESSURE, taken <= SOCKET_BUFFERS_BYTES, seen)
+
+
+SCENARIO = Scenario(
+    name="slow-readers",
+    about="some clients read in sips or stop reading; brisk ones beside them must not feel it",
+    configuration="load",
+    flows=(BRISK, SIPPING, STOPPED),
+    judge=judge,
+    rate=5.0,
+)
