@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One serving route. `path` is the client's and the worker's alike."""
+    """One serving route. `path` is the client's and the worker's alike; `charged`: a tenant pays for its requests."""
 
     name: str
     path: str
     model: type[BaseModel]
     schema: str
+    charged: bool = True
 
 
 CHAT = Endpoint("chat", "/v1/chat/completions", models.ChatCompletionRequest, "ChatCompletionRequest")
 COMPLETIONS = Endpoint("completions", "/v1/completions", models.CompletionRequest, "CompletionRequest")
-EMBEDDINGS = Endpoint("embeddings", "/v1/embeddings", models.EmbeddingRequest, "EmbeddingRequest")
+EMBEDDINGS = Endpoint("embeddings", "/v1/embeddings", models.EmbeddingRequest, "EmbeddingRequest", charged=False)
 ENDPOINTS = (CHAT, COMPLETIONS, EMBEDDINGS)

@@ -24,11 +24,13 @@ from reference_server.settings import (
     Settings,
     WorkerStartupSettings,
 )
+from reference_server.tenants import policy_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reference_server.settings import ControlPlaneKey, LogLevel, Policy, TenantKey
+    from reference_server.tenants.policy import RateLimitPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,10 @@ SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
         _switch("--control-plane-audit-enabled", "log every decision about a control-plane credential, without keys"),
         _switch("--trust-tenant-header", "let a header name the tenant where no API key has identified the caller"),
         _one("--tenant-header-name", values.header_name, "NAME", "that header's name (x-smg-tenant-id)"),
+    )),
+    ("Tenant rate limits", (
+        _switch("--tenant-rate-limit-enabled", "hold tenants to their limits of tokens and requests a minute"),
+        _one("--tenant-rate-limit-config", str, "FILE", "the limits, in YAML"),
     )),
     ("Retries", (
         _one("--retry-max-retries", values.whole(1), "N", "attempts in all, the first one included (5)"),
@@ -217,6 +223,7 @@ def _settings(given: dict[str, Any]) -> Settings:
         control_plane_keys=control_plane,
         control_plane_audit="--control-plane-audit-enabled" in given,
         trust_tenant_header="--trust-tenant-header" in given,
+        tenant_rate_limits=_rate_limits(given),
         model_aliases=_aliases(given.get("--model-alias", ())),
         request_id_headers=tuple(given.get("--request-id-headers", ())) or DEFAULT_REQUEST_ID_HEADERS,
         enable_igw="--enable-igw" in given,
@@ -240,6 +247,18 @@ def _settings(given: dict[str, Any]) -> Settings:
 def _picked(given: dict[str, Any], **names: str) -> dict[str, Any]:
     """The settings whose flags were given; what was not keeps the default of its dataclass."""
     return {setting: given[flag] for setting, flag in names.items() if flag in given}
+
+
+def _rate_limits(given: dict[str, Any]) -> RateLimitPolicy | None:
+    """The policy in force; a file that is named is judged also where the switch leaves it idle."""
+    path = given.get("--tenant-rate-limit-config")
+    enabled = "--tenant-rate-limit-enabled" in given
+    if path is None:
+        if enabled:
+            raise ConfigurationError("--tenant-rate-limit-enabled needs limits; add --tenant-rate-limit-config FILE")
+        return None
+    policy = policy_file.read(path, header_trusted="--trust-tenant-header" in given)
+    return policy if enabled else None
 
 
 def _check_keys(shared: str | None, tenants: Sequence[TenantKey], control_plane: Sequence[ControlPlaneKey]) -> None:

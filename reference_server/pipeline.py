@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reference_server.stages.admit import admit
+from reference_server.stages.budget import meter, reserve
 from reference_server.stages.choose import choose, dispatch
 from reference_server.stages.identify import Group, identify
 from reference_server.stages.parse import parse
@@ -37,8 +38,9 @@ async def serve(this: Call, endpoint: Endpoint, state: ServerState) -> Answer:
     profile = choose_profile(request.model)
     validate(request, profile)
     outgoing = choose(this, request, profile, state.settings)
+    charge = reserve(this, caller, request, outgoing, state)
     response = await dispatch(this, outgoing, state.workers)
-    return await relay(this, request, response, state.settings)
+    return meter(this, await relay(this, request, response, state.settings), charge)
 
 
 def enter(this: Call, state: ServerState, group: Group) -> Caller:

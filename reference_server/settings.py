@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from reference_server.tenants.policy import RateLimitPolicy
+
 Policy = Literal["random", "round_robin"]
 LogLevel = Literal["debug", "info", "warn", "error"]
 
@@ -100,6 +102,7 @@ class Settings:
     control_plane_audit: bool = False
     trust_tenant_header: bool = False
     tenant_header_name: str = "x-smg-tenant-id"  # lower case
+    tenant_rate_limits: RateLimitPolicy | None = None  # None: tenants may spend what they like
     model_aliases: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # alias → canonical model
     request_id_headers: tuple[str, ...] = DEFAULT_REQUEST_ID_HEADERS  # lower case, in order of preference
 

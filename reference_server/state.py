@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from reference_server.metrics import Metrics
 from reference_server.stages.admit import OpenDoor
+from reference_server.tenants.limiter import TenantLimiter
 
 if TYPE_CHECKING:
     from reference_server.settings import Settings
@@ -26,6 +27,10 @@ class Workers(Protocol):
         """How many workers there are, and how many take requests."""
         ...
 
+    def require(self, model: str) -> None:
+        """Raise what `dispatch` would raise at once for lack of a worker: 404, or 503."""
+        ...
+
     async def dispatch(self, request: UpstreamRequest) -> UpstreamResponse:
         """Send a request to a worker that serves its model."""
         ...
@@ -39,6 +44,8 @@ class ServerState:
         self.workers = workers
         self.admission: Admission = admission or OpenDoor()
         self.metrics = Metrics()
+        limits = settings.tenant_rate_limits
+        self.tenant_limits = None if limits is None else TenantLimiter(limits)
         self.draining = False
         self._answering: set[asyncio.Future[None]] = set()
         self._idle = asyncio.Event()

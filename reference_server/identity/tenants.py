@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from reference_server.identity import keys
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 ANONYMOUS = "anonymous"
 AUTH, HEADER, ADDRESS = "auth:", "header:", "ip:"
 LONGEST_HEADER_BYTES = 256
+_MOST_ADDRESSES_REMEMBERED = 4096
 _USABLE_HEADER = re.compile(rf"[\t\x20-\x7e]{{1,{LONGEST_HEADER_BYTES}}}")
 
 
@@ -43,4 +46,19 @@ def of_stranger(this: Call, settings: Settings) -> str:
         asserted = (this.header(settings.tenant_header_name) or "").strip(" \t")
         if _USABLE_HEADER.fullmatch(asserted):
             return HEADER + asserted
-    return ADDRESS + this.peer if this.peer else ANONYMOUS
+    try:
+        return of_address(this.peer or "")
+    except ValueError:
+        return ANONYMOUS  # a transport without addresses
+
+
+@lru_cache(maxsize=_MOST_ADDRESSES_REMEMBERED)
+def of_address(text: str) -> str:
+    """The tenant key of an address, in its one spelling; an IPv4 address in IPv6 clothes is the IPv4 address.
+
+    Raises:
+        ValueError: the text is no address.
+    """
+    address = ipaddress.ip_address(text)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return f"{ADDRESS}{mapped or address}"

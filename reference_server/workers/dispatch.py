@@ -73,6 +73,14 @@ class Dispatcher:
             for tried, outcome in outcomes.items():
                 tried.breaker.record(outcome, now)
 
+    def require(self, model: str) -> None:
+        """Make sure that a request for this model could be sent now.
+
+        Raises:
+            GatewayError: As `dispatch` for lack of a worker.
+        """
+        self._available(model, self._serving(model))
+
     def _serving(self, model: str) -> list[Worker]:
         serving = self._registry.serving(model)
         if not serving:
@@ -80,15 +88,17 @@ class Dispatcher:
         return serving
 
     def _choose(self, request: UpstreamRequest, serving: Sequence[Worker], tried: Collection[Worker] = ()) -> Worker:
+        available = self._available(request.model, serving)
+        fresh = [worker for worker in available if worker not in tried]
+        return self._policy.choose(request.model, fresh or available, request.routing)
+
+    def _available(self, model: str, serving: Sequence[Worker]) -> list[Worker]:
         now = self._clock()
         available = [worker for worker in serving if worker.available(now)]
         if not available:
-            message = (
-                f"Every worker that serves the model '{request.model}' is unhealthy, leaving or has failed too often."
-            )
+            message = f"Every worker that serves the model '{model}' is unhealthy, leaving or has failed too often."
             raise GatewayError(503, "no_available_workers", message)
-        fresh = [worker for worker in available if worker not in tried]
-        return self._policy.choose(request.model, fresh or available, request.routing)
+        return available
 
     async def _attempt(self, worker: Worker, request: UpstreamRequest) -> UpstreamResponse | UpstreamError:
         headers = request.headers

@@ -87,6 +87,10 @@ class Fleet:
         """How many workers there are and how many are healthy."""
         return self.registry.readiness()
 
+    def require(self, model: str) -> None:
+        """Raise what `dispatch` would raise at once for lack of a worker."""
+        self._dispatcher.require(model)
+
     async def dispatch(self, request: UpstreamRequest) -> UpstreamResponse:
         """Send a request to a worker that serves its model; see `Dispatcher.dispatch`."""
         return await self._dispatcher.dispatch(request)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reference_server.app import create_app
+from reference_server.errors import GatewayError
 from reference_server.settings import Settings
 from reference_server.stages.admit import OpenDoor
 from reference_server.state import ServerState
@@ -24,6 +25,7 @@ WORKER_URL = "http://worker.example:8000"
 CHAT = "/v1/chat/completions"
 JSON_TYPE = (("content-type", "application/json"),)
 WAIT_S = 5.0
+NO_WORKER = ("model_not_found", "no_available_workers", "worker_overload_protection_shed")
 HI = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -89,6 +91,12 @@ class StubWorkers:
     def readiness(self) -> Readiness:
         """One worker, healthy or not."""
         return Readiness(self.healthy, 1)
+
+    def require(self, model: str) -> None:
+        """A worker that serves the model, unless the answer is to be that there is none."""
+        del model
+        if isinstance(self.answer, GatewayError) and self.answer.code in NO_WORKER:
+            raise self.answer
 
     async def dispatch(self, request: UpstreamRequest) -> Any:
         """Remember the request; answer, raise or never come back."""

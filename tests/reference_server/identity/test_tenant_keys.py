@@ -89,4 +89,6 @@ def test_without_key_and_header_the_address_counts() -> None:
     """The peer's address is the tenant; where a transport has none, everybody is anonymous."""
     assert tenant_key(OPEN) == PEER
     assert tenant_key(OPEN, peer="::1") == "ip:::1"
+    assert tenant_key(OPEN, peer="::ffff:10.0.0.9") == PEER
+    assert tenant_key(OPEN, peer="2001:DB8:0::7") == "ip:2001:db8::7"
     assert tenant_key(OPEN, peer=None) == "anonymous"

@@ -1,0 +1,1 @@
+"""Rate limits of tenants: the policy, the buckets, what a request costs, and what a worker says it has cost."""
