@@ -107,11 +107,20 @@ class Prober:
         done, _ = await asyncio.wait({asked.task}, timeout=within_s)
         return asked.task.result() if done else None
 
-    async def order_at_worker(self, asked: list[Asked]) -> list[Asked]:
-        """These requests in the order in which they came to the worker; those that never did are missing."""
-        looked_up = [(await self._control.entries(each.marker, 1, REACH_S), each) for each in asked]
-        arrived = [(found[0].received_at, each) for found, each in looked_up if found]
-        return [each for _, each in sorted(arrived, key=lambda pair: pair[0])]
+    async def first_at_worker(self, asked: list[Asked], within_s: float) -> Asked | None:
+        """The one of these that comes to the worker first; None when none does in time."""
+        waits = {asyncio.create_task(self._control.reached(each.marker, GATE, within_s)): each for each in asked}
+        try:
+            pending = set(waits)
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if task.result():
+                        return waits[task]
+            return None
+        finally:
+            for task in waits:
+                task.cancel()
 
     async def room_for(self, number: int, within_s: float) -> int:
         """How many of so many requests are at the worker at once, asked again until all are or the time is up."""

@@ -133,7 +133,7 @@ def plain(result: Result) -> dict[str, Any]:
             {
                 "name": each.name,
                 "limit": each.limit,
-                "value": result.figures.get(each.figure),
+                "value": (result.by_flow[each.flow] if each.flow else result.figures).get(each.figure),
                 "broken": any(each is broken for broken, _ in result.broken_thresholds),
             }
             for each in options.thresholds.limits

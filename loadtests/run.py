@@ -92,8 +92,10 @@ def _result(
                 finding.excuse = entry.reason
     overall = figures.summary(data.observations, data)
     names = [flow.name for flow in options.scenario.flows]
-    broken = [(each, said) for each in options.thresholds.limits if (said := each.broken(overall.get(each.figure)))]
     by_flow = {name: figures.summary(data.flow(name), data) for name in names}
+    by_flow_and_all = {**by_flow, "": overall}
+    values = [(each, by_flow_and_all[each.flow].get(each.figure)) for each in options.thresholds.limits]
+    broken = [(each, said) for each, value in values if (said := each.broken(value))]
     return Result(options, data, findings, overall, by_flow, broken, late, took_s)
 
 

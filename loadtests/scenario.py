@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ class Data:
     entries: dict[str, list[Entry]]
     settings: dict[str, Any]
     noise: Noise
-    _by_flow: dict[str, list[Observation]] = field(default_factory=dict)
+
+    @property
+    def margin_s(self) -> float:
+        """What this machine may add to a limit: as measured before the run, or twice what it added to a sending."""
+        late_s = (each.dispatch_delay_s or 0.0 for each in self.observations)
+        return max(self.noise.margin_s, 2 * max(late_s, default=0.0))
 
     def flow(self, name: str) -> list[Observation]:
         """The observations of one flow."""

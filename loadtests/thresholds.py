@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.harness.errors import UserError
-from loadtests import figures
-from loadtests.scenarios import NAMES
+from loadtests import figures, scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FILE = Path(__file__).parent / "thresholds.toml"
 GENERATOR = "max_late_share"
-TABLES = ("generator", "default", *NAMES)
+TABLES = ("generator", "default", *scenarios.NAMES)
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,7 @@ class Threshold:
     """A limit of one figure."""
 
     name: str
+    flow: str  # empty: all of them together
     figure: str
     at_most: bool
     limit: float
@@ -69,14 +69,18 @@ def load(file: Path, scenario: str) -> Thresholds:
 def _table(file: Path, name: str, table: Mapping[str, Any]) -> dict[str, Threshold]:
     found = {}
     for key, value in table.items():
-        figure, _, word = key.rpartition("_")
+        flow, _, rest = key.rpartition(".")
+        figure, _, word = rest.rpartition("_")
+        flows = [each.name for each in scenarios.load(name).flows] if name in scenarios.NAMES else []
+        if flow and flow not in flows:
+            raise UserError(f"{file}: [{name}] {key}: no flow {flow!r}; there are {', '.join(flows) or 'none here'}")
         if word not in {"max", "min"} or figure not in figures.NAMES:
-            close = [known for known in figures.NAMES if known.startswith(key.split("_")[0])] or list(figures.NAMES)
+            close = [known for known in figures.NAMES if known.startswith(rest.split("_")[0])] or list(figures.NAMES)
             raise UserError(
                 f"{file}: [{name}] {key}: no such threshold; a threshold is a figure and _max or _min, "
                 f"and the figures are {', '.join(close)}"
             )
-        found[key] = Threshold(f"{name}.{key}", figure, word == "max", _number(file, name, key, value))
+        found[key] = Threshold(f"{name}.{key}", flow, figure, word == "max", _number(file, name, key, value))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fake_workers.wire import event
 from loadtests.invariants import BETWEEN, ENDED, EVERY_EXCHANGE
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ def invariants(data: Data, findings: Findings, *, served: Sequence[str] = ()) ->
         entries = data.entries.get(each.marker, [])
         if each.answered:
             findings.hold(ONE_DISPATCH, len(entries) == 1, _about(each, f"{len(entries)} dispatches"))
+
+
+def chunk(text: str, *, role: bool = False, finish: str | None = None) -> bytes:
+    """One chunk of a chat stream as an event, for answers that are written out byte by byte."""
+    delta = {**({"role": "assistant"} if role else {}), "content": text}
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    body = {"id": "chatcmpl-load", "object": "chat.completion.chunk", "created": 1, "model": "conformance-load"}
+    return event({**body, "choices": [choice]})
 
 
 def _about(observation: Observation, what: str) -> str:

@@ -39,7 +39,7 @@ def judge(data: Data, findings: Findings) -> None:
             continue
         gone = entry.peer_closed_at or entry.completed_at
         late_s = None if gone is None else gone - each.ended_at
-        felt = late_s is not None and late_s <= data.noise.allow(FELT_S)
+        felt = late_s is not None and late_s <= FELT_S + data.margin_s
         said = "never" if late_s is None else f"after {late_s:.2f} s"
         findings.hold(FELT, felt, f"{each.marker}: the worker noticed {said} that the client had left")
     for each in data.flow(STAYING.name):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from fake_workers.script import Chunk, Wire
-from fake_workers.wire import DONE, event, sse_head
+from fake_workers.wire import DONE, sse_head
 from loadtests.scenario import Data, Scenario
-from loadtests.scenarios.common import invariants
+from loadtests.scenarios.common import chunk, invariants
 from loadtests.traffic import MARKER, Flow, Kind, Manners, reply
 
 if TYPE_CHECKING:
@@ -21,17 +20,10 @@ SOCKET_BUFFERS_BYTES = 64 * MIB
 """More than the socket buffers of both connections hold on a generously tuned machine: what goes beyond is hoarded."""
 
 
-def _chunk(text: str, *, role: bool = False, finish: str | None = None) -> bytes:
-    delta = {**({"role": "assistant"} if role else {}), "content": text}
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    chunk = {"id": "chatcmpl-load", "object": "chat.completion.chunk", "created": 1, "model": "conformance-load"}
-    return event(json.dumps({**chunk, "choices": [choice]}, separators=(",", ":")))
-
-
 def _long(digits: str, name: str, times: int) -> Kind:
     """An answer far longer than any buffer, as fast as it is taken."""
-    body = [Chunk(data=_chunk(MARKER, role=True)), Chunk(data=_chunk(PIECE), times=times)]
-    end = [Chunk(data=_chunk("", finish="stop")), Chunk(data=DONE)]
+    body = [Chunk(data=chunk(MARKER, role=True)), Chunk(data=chunk(PIECE), times=times)]
+    end = [Chunk(data=chunk("", finish="stop")), Chunk(data=DONE)]
     return Kind(digits, name, Wire(steps=[sse_head(), *body, *end]), text=None)
 
 
