@@ -112,7 +112,8 @@ SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
         _one("--cb-failure-threshold", values.whole(1), "N", "failures in a row that open it (10)"),
         _one("--cb-success-threshold", values.whole(1), "N", "successes that close it again (3)"),
         _one("--cb-timeout-duration-secs", values.positive_seconds, "SECS", "how long it stays open (60)"),
-        _one("--cb-window-duration-secs", values.positive_seconds, "SECS", "age at which failures are forgotten (120)"),
+        _one("--cb-window-duration-secs", values.positive_seconds, "SECS",
+             "accepted for compatibility: failures in a row count however old they are, as by the real gateway"),
         _switch("--disable-circuit-breaker", "never open it"),
     )),
     ("Health checks", (
@@ -205,7 +206,7 @@ def _settings(given: dict[str, Any]) -> Settings:
         retry = RetrySettings(max_attempts=1)
     breaker = BreakerSettings(enabled="--disable-circuit-breaker" not in given, **_picked(given,
         failure_threshold="--cb-failure-threshold", success_threshold="--cb-success-threshold",
-        timeout_s="--cb-timeout-duration-secs", window_s="--cb-window-duration-secs"))  # fmt: skip
+        timeout_s="--cb-timeout-duration-secs"))  # fmt: skip
     health = HealthSettings(enabled="--disable-health-check" not in given, **_picked(given,
         failure_threshold="--health-failure-threshold", success_threshold="--health-success-threshold",
         timeout_s="--health-check-timeout-secs", interval_s="--health-check-interval-secs",

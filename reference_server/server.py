@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 from hypercorn.asyncio import serve as hypercorn_serve
@@ -18,6 +19,7 @@ from prometheus_client.exposition import start_http_server
 from reference_server import http1, http2, tcp
 from reference_server.app import create_app
 from reference_server.errors import StartupError
+from reference_server.metrics import Metrics
 from reference_server.state import ServerState
 from reference_server.workers.fleet import Fleet
 
@@ -54,8 +56,10 @@ async def run(settings: Settings, out: TextIO) -> None:
     tcp.install()
     listening = bind(settings.host, settings.port, "--port")
     url = _url(listening)
-    fleet = Fleet(settings)
-    state = ServerState(settings, fleet)
+    metrics = Metrics()
+    fleet = Fleet(settings, metrics.workers)
+    metrics.workers.follow(fleet.registry, time.monotonic)
+    state = ServerState(settings, fleet, metrics=metrics)
     stop = _Stop(asyncio.get_running_loop(), watch_stdin=settings.exit_with_parent)
     with _metrics_endpoint(settings, state), stop:
         await fleet.start()

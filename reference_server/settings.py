@@ -44,7 +44,6 @@ class BreakerSettings:
     failure_threshold: int = 10
     success_threshold: int = 3
     timeout_s: float = 60.0
-    window_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,17 @@ class Workers(Protocol):
 class ServerState:
     """One server's memory. `draining` is set when it was asked to stop and open requests are being finished."""
 
-    def __init__(self, settings: Settings, workers: Workers, admission: Admission | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        workers: Workers,
+        admission: Admission | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
         self.settings = settings
         self.workers = workers
         self.admission: Admission = admission or OpenDoor()
-        self.metrics = Metrics()
+        self.metrics = metrics or Metrics()
         limits = settings.tenant_rate_limits
         self.tenant_limits = None if limits is None else TenantLimiter(limits)
         self.draining = False

@@ -1,17 +1,18 @@
 """Circuit breaker of one worker: a plain object that is told outcomes and times and says whether to send.
 
-Closed until `failure_threshold` failures in a row (none older than `window_s` before the newest), then open for
-`timeout_s`, then half-open: every request may pass, `success_threshold` successes close it, one failure opens it again.
-One outcome per client request and worker, however many attempts that took.
+Closed until `failure_threshold` failures in a row, however far apart, then open for `timeout_s`, then half-open: every
+request may pass, `success_threshold` successes close it, one failure opens it again. One outcome per client request and
+worker, however many attempts that took.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reference_server.settings import BreakerSettings
 
 FAILURE_STATUSES = frozenset({408, 500, 502, 503, 504})
@@ -42,16 +43,23 @@ def outcome_of_status(status: int) -> Outcome:
 
 
 class Breaker:
-    """The state machine; times are seconds of any clock that does not go back."""
+    """The state machine; times are seconds of any clock that does not go back.
 
-    def __init__(self, settings: BreakerSettings) -> None:
+    `moved` is called with the states before and after each transition. That from open to half-open happens by the
+    passing of time, and is told when the breaker is next asked or told something.
+    """
+
+    def __init__(
+        self, settings: BreakerSettings, moved: Callable[[BreakerState, BreakerState], None] | None = None
+    ) -> None:
         self._settings = settings
-        self._failures: deque[float] = deque(maxlen=max(1, settings.failure_threshold))
+        self._moved = moved
+        self._told = BreakerState.CLOSED  # the state that `moved` was told last
         self._opened_at: float | None = None
-        self._half_open_successes = 0
+        self._in_a_row = 0  # failures while closed, successes while half-open
 
     def state(self, now: float) -> BreakerState:
-        """The state at `now`; an open breaker becomes half-open by the passing of time alone."""
+        """The state at `now`; asking changes nothing."""
         if self._opened_at is None:
             return BreakerState.CLOSED
         waited = now - self._opened_at >= self._settings.timeout_s
@@ -59,38 +67,39 @@ class Breaker:
 
     def allows(self, now: float) -> bool:
         """Whether a request may be sent at `now`."""
+        self._tell(now)
         return self.state(now) is not BreakerState.OPEN
 
     def record(self, outcome: Outcome, now: float) -> None:
         """Take in one outcome. Late outcomes of requests sent before it opened change nothing while it is open."""
         if not self._settings.enabled or outcome is Outcome.UNCOUNTED:
             return
+        self._tell(now)
         state = self.state(now)
         if state is BreakerState.CLOSED:
             self._record_closed(outcome, now)
         elif state is BreakerState.HALF_OPEN:
             self._record_half_open(outcome, now)
+        self._tell(now)
 
     def _record_closed(self, outcome: Outcome, now: float) -> None:
-        if outcome is Outcome.SUCCESS:
-            self._failures.clear()
-            return
-        self._failures.append(now)
-        full = len(self._failures) == self._failures.maxlen
-        if full and now - self._failures[0] <= self._settings.window_s:
-            self._open(now)
+        self._in_a_row = self._in_a_row + 1 if outcome is Outcome.FAILURE else 0
+        if self._in_a_row >= self._settings.failure_threshold:
+            self._change(opened_at=now)
 
     def _record_half_open(self, outcome: Outcome, now: float) -> None:
         if outcome is Outcome.FAILURE:
-            self._open(now)
+            self._change(opened_at=now)
             return
-        self._half_open_successes += 1
-        if self._half_open_successes >= self._settings.success_threshold:
-            self._opened_at = None
-            self._half_open_successes = 0
-            self._failures.clear()
+        self._in_a_row += 1
+        if self._in_a_row >= self._settings.success_threshold:
+            self._change(opened_at=None)
 
-    def _open(self, now: float) -> None:
-        self._opened_at = now
-        self._half_open_successes = 0
-        self._failures.clear()
+    def _change(self, *, opened_at: float | None) -> None:
+        self._opened_at = opened_at
+        self._in_a_row = 0
+
+    def _tell(self, now: float) -> None:
+        before, self._told = self._told, self.state(now)
+        if self._moved is not None and before is not self._told:
+            self._moved(before, self._told)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reference_server.workers.registry import Registry
     from reference_server.workers.response import UpstreamResponse
     from reference_server.workers.upstream import UpstreamClient
+    from reference_server.workers.watcher import Watcher
     from reference_server.workers.worker import Worker
 
 AUTHORIZATION = "authorization"
@@ -37,6 +38,7 @@ class Dispatcher:
         client: UpstreamClient,
         clock: Callable[[], float],
         source: random.Random,
+        watcher: Watcher,
     ) -> None:
         self._settings = settings
         self._registry = registry
@@ -44,6 +46,7 @@ class Dispatcher:
         self._client = client
         self._clock = clock
         self._random = source
+        self._watcher = watcher
 
     async def dispatch(self, request: UpstreamRequest) -> UpstreamResponse:
         """Send a request to a worker that serves its model and return the answer once its head is here.
@@ -69,9 +72,8 @@ class Dispatcher:
                     return self._conclude(worker, result)
                 worker = following
         finally:
-            now = self._clock()
             for tried, outcome in outcomes.items():
-                tried.breaker.record(outcome, now)
+                self._record(tried, outcome)
 
     def require(self, model: str) -> None:
         """Make sure that a request for this model could be sent now.
@@ -105,6 +107,7 @@ class Dispatcher:
         if worker.spec.api_key is not None and not any(name.lower() == AUTHORIZATION for name, _ in headers):
             headers = [*headers, (AUTHORIZATION, f"Bearer {worker.spec.api_key}")]
         worker.enter()
+        self._watcher.sent(worker.url, request.model)
         try:
             response = await self._client.send(
                 worker.url, request.method, request.path, headers=headers, body=request.body
@@ -134,12 +137,15 @@ class Dispatcher:
         try:
             pause_s = self._pause_s(request, schedule, result, tried)
             if pause_s is None:
+                if schedule.exhausted:
+                    self._watcher.exhausted(request.path)
                 return None
             await asyncio.sleep(pause_s)
             try:
                 worker = self._choose(request, self._registry.serving(request.model), tried)
             except GatewayError:
                 return None  # nobody is left to ask
+            self._watcher.repeated(request.path, schedule.attempts, pause_s)
         except BaseException:
             await _give_up(result)
             raise
@@ -164,10 +170,14 @@ class Dispatcher:
 
     def _conclude(self, worker: Worker, result: UpstreamResponse | UpstreamError) -> UpstreamResponse:
         if isinstance(result, UpstreamError):
-            worker.breaker.record(Outcome.FAILURE, self._clock())
+            self._record(worker, Outcome.FAILURE)
             raise result
-        result.on_settled(lambda outcome: worker.breaker.record(outcome, self._clock()))
+        result.on_settled(lambda outcome: self._record(worker, outcome))
         return result
+
+    def _record(self, worker: Worker, outcome: Outcome) -> None:
+        worker.breaker.record(outcome, self._clock())
+        self._watcher.ended(worker.url, outcome)
 
 
 def _outcome(result: UpstreamResponse | UpstreamError) -> Outcome:

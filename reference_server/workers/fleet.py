@@ -12,12 +12,14 @@ from reference_server.workers.lifecycle import Lifecycle
 from reference_server.workers.policies import POLICIES
 from reference_server.workers.registry import Registry, WorkerExistsError
 from reference_server.workers.upstream import UpstreamClient
+from reference_server.workers.watcher import Unwatched
 from reference_server.workers.worker import WorkerSpec
 
 if TYPE_CHECKING:
     from reference_server.settings import Settings
     from reference_server.workers.exchange import ModelCard, Readiness, UpstreamRequest
     from reference_server.workers.response import UpstreamResponse
+    from reference_server.workers.watcher import Watcher
     from reference_server.workers.worker import Worker
 
 
@@ -28,21 +30,23 @@ class Fleet:
         registry: Every worker known, whatever its state.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, watcher: Watcher | None = None) -> None:
         clock = time.monotonic
+        watcher = watcher or Unwatched()
         self._settings = settings
         self._client = UpstreamClient(
             request_timeout_s=settings.request_timeout_s,
             pool_idle_timeout_s=settings.upstream_pool_idle_timeout_s,
         )
-        self.registry = Registry(settings, clock)
-        self._lifecycle = Lifecycle(settings, self.registry, Detector(settings, self._client), clock)
+        self.registry = Registry(settings, clock, watcher)
+        self._lifecycle = Lifecycle(settings, self.registry, Detector(settings, self._client), clock, watcher)
         self._dispatcher = Dispatcher(
             settings=settings,
             registry=self.registry,
             policy=POLICIES[settings.policy](),
             client=self._client,
             clock=clock,
+            watcher=watcher,
             source=random.Random(),  # noqa: S311 - jitter of pauses needs no secrecy
         )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reference_server.settings import Settings
     from reference_server.workers.detect import Detector
     from reference_server.workers.registry import Registry
+    from reference_server.workers.watcher import Watcher
     from reference_server.workers.worker import Worker, WorkerFacts
 
 _log = logging.getLogger(__name__)
@@ -28,11 +29,19 @@ _ADD, _REMOVE = "AddWorker", "RemoveWorker"  # names of the jobs in the workers 
 class Lifecycle:
     """Starts and ends the task of each worker. Use in one event loop; `stop` ends all of them."""
 
-    def __init__(self, settings: Settings, registry: Registry, detector: Detector, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        registry: Registry,
+        detector: Detector,
+        clock: Callable[[], float],
+        watcher: Watcher,
+    ) -> None:
         self._settings = settings
         self._registry = registry
         self._detector = detector
         self._clock = clock
+        self._watcher = watcher
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, worker: Worker) -> None:
@@ -113,7 +122,9 @@ class Lifecycle:
         while True:
             await asyncio.sleep(max(0.0, worker.health.due - self._clock()))
             worker.health.begin(self._clock())
-            if worker.health.record(ok=await self._detector.is_alive(worker.spec)):
+            alive = await self._detector.is_alive(worker.spec)
+            self._watcher.probed(ok=alive)
+            if worker.health.record(ok=alive):
                 _log.warning("worker %s is now %s", worker.url, "healthy" if worker.health.healthy else "unhealthy")
 
     async def _drain(self, worker: Worker) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 from reference_server.workers.breaker import Breaker
 from reference_server.workers.exchange import ModelCard, Readiness
 from reference_server.workers.health import HealthState
 from reference_server.workers.urls import identity
+from reference_server.workers.watcher import Unwatched
 from reference_server.workers.worker import ModelInfo, Status, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from reference_server.settings import Settings
+    from reference_server.workers.watcher import Watcher
     from reference_server.workers.worker import WorkerFacts, WorkerSpec
 
 
@@ -29,9 +32,10 @@ class WorkerExistsError(Exception):
 class Registry:
     """Workers in the order of their registration."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float], watcher: Watcher | None = None) -> None:
         self._settings = settings
         self._clock = clock
+        self._watcher = watcher or Unwatched()
         self._workers: dict[str, Worker] = {}
         self._by_identity: dict[str, Worker] = {}
         self._next_order = 0
@@ -59,7 +63,7 @@ class Registry:
             id=str(uuid.uuid4()),
             order=self._next_order,
             spec=spec,
-            breaker=Breaker(self._settings.breaker),
+            breaker=self._breaker(spec.url),
             health=HealthState(self._settings.health, self._clock()),
         )
         self._next_order += 1
@@ -73,9 +77,12 @@ class Registry:
         worker.models = _models(worker.spec, facts)
         worker.last_problem = None
         worker.job = None
-        worker.breaker = Breaker(self._settings.breaker)
+        worker.breaker = self._breaker(worker.url)
         worker.health = HealthState(self._settings.health, self._clock())
         worker.status = Status.READY
+
+    def _breaker(self, url: str) -> Breaker:
+        return Breaker(self._settings.breaker, partial(self._watcher.moved, url))
 
     def replace_spec(self, worker: Worker, spec: WorkerSpec) -> None:
         """Change what was registered, not the URL; the worker keeps its id, its place and what was found out."""

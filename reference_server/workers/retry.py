@@ -34,11 +34,17 @@ class RetrySchedule:
         self._attempts = 0
         self._pauses = 0
         self._spare = True
+        self._refused = False
 
     @property
     def attempts(self) -> int:
         """How many attempts were begun."""
         return self._attempts
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether an attempt was wanted where repeating is allowed at all, and none was left."""
+        return self._refused and self._settings.max_attempts > 1
 
     def begin(self) -> None:
         """An attempt begins."""
@@ -47,6 +53,7 @@ class RetrySchedule:
     def pause_s(self) -> float | None:
         """Seconds to wait before the next attempt, growing each time; `None` when no attempt is left."""
         if self._attempts >= self._settings.max_attempts:
+            self._refused = True
             return None
         settings = self._settings
         longest = settings.max_backoff_ms / 1000

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, rule
 
 from reference_server.settings import RetrySettings
 from reference_server.workers.retry import RetrySchedule, is_retried
+from tests.machines import CountingMachine, run_at_length
 
 
 def _pauses(settings: RetrySettings, draw: float = 0.5) -> list[float]:
@@ -87,3 +89,107 @@ def test_a_stale_connection_is_replaced_once_beyond_the_attempts() -> None:
     assert schedule.may_replace_stale()
     schedule.begin()
     assert not schedule.may_replace_stale()
+
+
+@pytest.mark.parametrize(("attempts", "exhausted"), [(1, False), (2, True), (3, False)])
+def test_exhaustion_is_a_wish_that_was_not_granted(attempts: int, exhausted: bool) -> None:
+    """Where repeating is switched off nothing is exhausted, and neither where an attempt is left."""
+    schedule = RetrySchedule(RetrySettings(max_attempts=attempts), lambda: 0.5)
+    for _ in range(2):
+        schedule.begin()
+        schedule.pause_s()
+    assert schedule.exhausted == exhausted
+
+
+class RetryMachine(CountingMachine):
+    """One client request after the other, each failing in any way until nobody wants to go on.
+
+    Invariants: never more attempts than allowed, save one for a connection that was dead in the pool; every pause lies
+    within the jitter's share of the initial one times the multiplier to the power of the pauses before, and never above
+    the longest; a dead connection costs no pause; where an attempt is left it is granted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings = RetrySettings()
+        self._new()
+
+    def _new(self) -> None:
+        self.schedule = RetrySchedule(self.settings, lambda: self.draw)
+        self.schedule.begin()
+        self.draw = 0.5
+        self.begun = 1
+        self.pauses = 0
+        self.spare_used = False
+        self.over = False
+
+    @initialize(
+        settings=st.builds(
+            RetrySettings,
+            max_attempts=st.integers(1, 8),
+            initial_backoff_ms=st.integers(1, 1000),
+            max_backoff_ms=st.integers(1, 5000),
+            backoff_multiplier=st.floats(1, 10),
+            jitter_factor=st.floats(0, 1),
+        )
+    )
+    def begin(self, settings: RetrySettings) -> None:
+        """Any settings that an operator can write."""
+        self.settings = settings
+        self._new()
+
+    @rule()
+    def the_next_request(self) -> None:
+        """A request of another client has a schedule of its own."""
+        self._new()
+
+    @rule(draw=st.floats(0, 1, exclude_max=True))
+    def an_attempt_fails(self, draw: float) -> None:
+        """The worker was busy, or the transport failed."""
+        if self.over:
+            self._new()
+        self.draw = draw
+        pause_s = self.schedule.pause_s()
+        if self.begun >= self.settings.max_attempts:
+            assert pause_s is None
+            self.over = True
+            return
+        assert pause_s is not None
+        self._check(pause_s)
+        self.pauses += 1
+        self._attempt()
+
+    def _check(self, pause_s: float) -> None:
+        settings = self.settings
+        longest_s = settings.max_backoff_ms / 1000
+        base_s = min(settings.initial_backoff_ms / 1000 * settings.backoff_multiplier**self.pauses, longest_s)
+        low, high = base_s * (1 - settings.jitter_factor), base_s * (1 + settings.jitter_factor)
+        assert low * 0.999999 <= pause_s <= min(high * 1.000001, longest_s)
+
+    @rule()
+    def a_pooled_connection_was_dead(self) -> None:
+        """It was closed by the worker's keep-alive timer before the request came."""
+        if self.over:
+            self._new()
+        granted = self.schedule.may_replace_stale()
+        left = self.begun < self.settings.max_attempts
+        assert granted == (left or not self.spare_used)
+        if not granted:
+            self.over = True
+            return
+        self.spare_used = self.spare_used or not left
+        self._attempt()
+
+    def _attempt(self) -> None:
+        self.schedule.begin()
+        self.begun += 1
+
+    @invariant()
+    def attempts_are_bounded(self) -> None:
+        """Counted alike on both sides, and at most one beyond the setting."""
+        assert self.schedule.attempts == self.begun <= self.settings.max_attempts + self.spare_used
+
+
+def test_no_request_is_repeated_too_often_or_at_the_wrong_time() -> None:
+    """Over ten thousand failures of any kind the bounds of number and time hold."""
+    run_at_length(RetryMachine)

@@ -1,8 +1,13 @@
-"""Counters under the real gateway's names, for those that this server can fill truthfully."""
+"""Counters and gauges under the real gateway's names, for those that this server can fill truthfully.
+
+One subject a module; this one has what concerns responses, and brings the others together.
+"""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter
+
+from reference_server.metrics.workers import WorkerMetrics
 
 _KNOWN_PATHS = frozenset(
     {
@@ -19,10 +24,11 @@ _KNOWN_PATHS = frozenset(
 
 
 class Metrics:
-    """The counters of one server."""
+    """The counters of one server. Each subject's own are its attributes: `workers`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.workers = WorkerMetrics(self.registry)
         self._responses = Counter(
             "smg_http_responses",  # the library adds _total
             "Responses by path, status and the gateway's own error code; 499: the client left first.",

@@ -1,0 +1,58 @@
+"""Who is told what happens to workers; the metrics are (`reference_server.metrics.workers`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from reference_server.workers.breaker import BreakerState, Outcome
+
+
+class Watcher(Protocol):
+    """Told each thing once, when it happens. Workers are named by their URL, requests by their path on the worker."""
+
+    def sent(self, worker_url: str, model: str) -> None:
+        """A request is being sent to a worker, for the first time or again."""
+        ...
+
+    def repeated(self, path: str, number: int, pause_s: float) -> None:
+        """A client's request is sent again after a pause, for the `number`-th time (from 1)."""
+        ...
+
+    def exhausted(self, path: str) -> None:
+        """A client's request would be repeated, and no attempt is left."""
+        ...
+
+    def ended(self, worker_url: str, outcome: Outcome) -> None:
+        """The outcome of a client's request on one worker, as its breaker was told."""
+        ...
+
+    def moved(self, worker_url: str, before: BreakerState, after: BreakerState) -> None:
+        """A breaker went from one state to another."""
+        ...
+
+    def probed(self, *, ok: bool) -> None:
+        """A registered worker's health was asked for."""
+        ...
+
+
+class Unwatched:
+    """Nobody is told."""
+
+    def sent(self, worker_url: str, model: str) -> None:
+        """Nothing."""
+
+    def repeated(self, path: str, number: int, pause_s: float) -> None:
+        """Nothing."""
+
+    def exhausted(self, path: str) -> None:
+        """Nothing."""
+
+    def ended(self, worker_url: str, outcome: Outcome) -> None:
+        """Nothing."""
+
+    def moved(self, worker_url: str, before: BreakerState, after: BreakerState) -> None:
+        """Nothing."""
+
+    def probed(self, *, ok: bool) -> None:
+        """Nothing."""
