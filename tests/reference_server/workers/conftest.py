@@ -20,6 +20,8 @@ from reference_server.workers.upstream import UpstreamClient
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from reference_server.workers.watcher import Watcher
+
 WAIT_S = 5.0
 
 
@@ -271,8 +273,10 @@ async def start_fleet() -> AsyncIterator[Callable[..., Awaitable[Fleet]]]:
     """Start fleets and wait until their workers are ready; stopped after the test."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(*workers: RawWorker, ready: int | None = None, **changes: object) -> Fleet:
-            fleet = Fleet(settings_for(*(worker.url for worker in workers), **changes))
+        async def start(
+            *workers: RawWorker, ready: int | None = None, watcher: Watcher | None = None, **changes: object
+        ) -> Fleet:
+            fleet = Fleet(settings_for(*(worker.url for worker in workers), **changes), watcher)
             await fleet.start()
             stack.push_async_callback(fleet.stop)
             expected = len(workers) if ready is None else ready
