@@ -95,7 +95,7 @@ class Flow:
         users: how many run in a run of `python -m loadtests`.
         headers: further request headers.
         think_s: pause between the requests of a closed loop.
-        burst_s, lull_s: a closed loop works for so long, then rests for so long; 0: it never rests.
+        burst_s, lull_s: a closed loop rests for the lull, then works for the burst, again and again; 0: it never rests.
         tolerates: statuses beside 200 that are part of the game, when they come with a Retry-After.
         manners: how the clients behave.
     """

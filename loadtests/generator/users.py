@@ -89,8 +89,8 @@ class GatewayUser(User):
         """Sleep through the lull, if it is one."""
         burst_s, lull_s = self.flow.burst_s, self.flow.lull_s
         into = (monotonic() - self._began) % (burst_s + lull_s) if burst_s else 0.0
-        if burst_s and into >= burst_s:
-            gevent.sleep(burst_s + lull_s - into)
+        if into < lull_s:
+            gevent.sleep(lull_s - into)
 
     def _one(self, due: float | None) -> None:
         kind = self._dice.choice(self.flow.kinds)

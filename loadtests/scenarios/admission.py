@@ -60,7 +60,7 @@ def _order(data: Data, findings: Findings) -> None:
     ]
     for number, (each, at) in enumerate(waited):
         for later, later_at in waited[number + 1 :]:
-            if later.sent_at - each.sent_at < APART_S or later.sent_at > at:
+            if later.sent_at - each.sent_at < max(APART_S, data.margin_s) or later.sent_at > at:
                 continue
             seen = f"{later.marker} was sent {later.sent_at - each.sent_at:.2f} s after {each.marker}, and came first"
             findings.hold(FIFO, at <= later_at, seen)
