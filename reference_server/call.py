@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from reference_server.request_ids import RequestId
     from reference_server.settings import Settings
+    from reference_server.stages.admit import Permit
 
 _SHOWN_TARGET_CHARACTERS = 200
 
@@ -126,6 +127,8 @@ class Call:
     peer: str | None = None
     began_at: float = field(default_factory=time.monotonic)
     undo: AsyncExitStack = field(default_factory=AsyncExitStack)
+    permit: Permit | None = None  # once it is admitted
+    preempted: asyncio.Event = field(default_factory=asyncio.Event)  # set when it has to give its place back
 
     def header(self, name: str) -> str | None:
         """The first value of a header (lower-case name)."""
