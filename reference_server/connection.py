@@ -18,6 +18,7 @@ from quart import Response
 from quart.asgi import ASGIHTTPConnection
 
 from reference_server import answers, call, request_ids
+from reference_server.admission import refusals
 from reference_server.errors import GatewayError
 from reference_server.stages import settle
 
@@ -78,9 +79,9 @@ class GatewayConnection(ASGIHTTPConnection):
     async def _answer(self, this: Call, send: ASGISendCallable) -> None:
         status, code = 500, ""
         try:
-            answer = await self._answer_of(this)
+            answer, first = await self._settled_answer(this)
             status, code = answer.status, _code(answer)
-            await _send(this, answer, send)
+            await _send(this, answer, first, send)
         except asyncio.CancelledError:
             status, code = 499, "client_closed_request"
             raise
@@ -93,6 +94,44 @@ class GatewayConnection(ASGIHTTPConnection):
             LOG.exception("request %s failed while being answered", this.request_id.value)
         finally:
             self.state.metrics.count_response(this.path, status, code)
+
+    async def _settled_answer(self, this: Call) -> tuple[Answer, bytes]:
+        """The answer that goes out, with the first piece of its body where that had to be waited for.
+
+        While admission may still take the request's place away, nothing of an answer goes out; if it does, the work
+        is cancelled, everything it held is given back at once, and the answer is the 503 that says so.
+        """
+        if not self.state.admission.preempts:
+            return await self._answer_of(this), b""
+        working = asyncio.ensure_future(self._until_first_byte(this))
+        preempted = asyncio.ensure_future(this.preempted.wait())
+        try:
+            await asyncio.wait({working, preempted}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            working.cancel()
+            preempted.cancel()
+            await asyncio.gather(working, preempted, return_exceptions=True)
+        settled = None if working.cancelled() else working.result()
+        if settled is not None:
+            return settled
+        await settle.settle(this)
+        return answers.refusal(refusals.preempted()), b""
+
+    async def _until_first_byte(self, this: Call) -> tuple[Answer, bytes] | None:
+        """The answer as far as it must be known before its first byte; `None`: that byte must not go out any more."""
+        answer, first = await self._answer_of(this), b""
+        permit = this.permit
+        if permit is None:
+            return answer, first
+        if permit.may_be_preempted and not isinstance(answer.body, bytes):
+            try:
+                first = await anext(answer.body, b"")
+            except GatewayError as broken:  # nothing has gone out yet, so the client can still be told properly
+                answer = answers.refusal(broken)
+            except Exception:
+                LOG.exception("request %s failed before the first byte of its answer", this.request_id.value)
+                answer = internal_error()
+        return (answer, first) if permit.first_byte() else None
 
     async def _answer_of(self, this: Call) -> Answer:
         try:
@@ -131,8 +170,8 @@ async def _listen(this: Call, receive: ASGIReceiveCallable) -> None:
             return
 
 
-async def _send(this: Call, answer: Answer, send: ASGISendCallable) -> None:
-    """Write an answer; a body in chunks is taken from its source no faster than the client takes it."""
+async def _send(this: Call, answer: Answer, first: bytes, send: ASGISendCallable) -> None:
+    """Write an answer; a body in chunks (of which `first` is taken) is read no faster than the client takes it."""
     await send({"type": "http.response.start", "status": answer.status, "headers": _wire_headers(this, answer)})
     if isinstance(answer.body, bytes):
         chunk = answer.body
@@ -142,6 +181,8 @@ async def _send(this: Call, answer: Answer, send: ASGISendCallable) -> None:
             await _linger(this)
     else:
         chunk = b""
+        if first:
+            await send({"type": "http.response.body", "body": first, "more_body": True})
         async for piece in answer.body:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": chunk, "more_body": False})

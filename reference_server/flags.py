@@ -15,6 +15,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from reference_server import flag_values as values
+from reference_server.admission import options as admission
+from reference_server.admission.priority import BY_LABEL
 from reference_server.errors import ConfigurationError
 from reference_server.settings import (
     DEFAULT_REQUEST_ID_HEADERS,
@@ -99,6 +101,20 @@ SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
     ("Tenant rate limits", (
         _switch("--tenant-rate-limit-enabled", "hold tenants to their limits of tokens and requests a minute"),
         _one("--tenant-rate-limit-config", str, "FILE", "the limits, in YAML"),
+    )),
+    ("Admission", (
+        _one("--max-concurrent-requests", admission.limit, "N",
+             "requests served at a time (-1: the larger of 4096 and 1024 a core; 0: any number)"),
+        _one("--queue-size", values.whole(0), "N", "requests that may wait for a slot (100; 0: none)"),
+        _one("--queue-timeout-secs", values.positive_seconds, "SECS", "how long a request may wait (60)"),
+        _one("--rate-limit-tokens-per-second", values.whole(1), "N",
+             "requests let in a second, with a burst of --max-concurrent-requests (any number)"),
+        _switch("--priority-scheduler-enabled", "classes of priority in place of limit and queue"),
+        _one("--priority-scheduler-config", str, "FILE", "YAML: classes and the highest class of tenants"),
+        _one("--priority-scheduler-default-max-class", values.one_of(*BY_LABEL), "CLASS",
+             "highest class of a tenant that the file does not name (default)"),
+        _one("--priority-scheduler-tenant-metric-top-n", values.whole(0), "N",
+             "tenants with a metric label of their own (32)"),
     )),
     ("Retries", (
         _one("--retry-max-retries", values.whole(1), "N", "attempts in all, the first one included (5)"),
@@ -231,7 +247,7 @@ def _settings(given: dict[str, Any]) -> Settings:
         exit_with_parent="--exit-with-parent" in given,
         policy=cast("Policy", given.get("--policy", "round_robin")),
         log_level=cast("LogLevel", given.get("--log-level", "info")),
-        retry=retry, breaker=breaker, health=health, worker_startup=startup,
+        admission=admission.settings(given), retry=retry, breaker=breaker, health=health, worker_startup=startup,
         **_picked(given, host="--host", port="--port", prometheus_host="--prometheus-host",
             prometheus_port="--prometheus-port", api_key="--api-key", max_payload_size_bytes="--max-payload-size",
             max_buffered_request_bytes="--max-buffered-request-bytes", request_timeout_s="--request-timeout-secs",

@@ -60,6 +60,7 @@ async def run(settings: Settings, out: TextIO) -> None:
     fleet = Fleet(settings, metrics.workers)
     metrics.workers.follow(fleet.registry, time.monotonic)
     state = ServerState(settings, fleet, metrics=metrics)
+    fleet.watch_slots(state.admission.resize)
     stop = _Stop(asyncio.get_running_loop(), watch_stdin=settings.exit_with_parent)
     with _metrics_endpoint(settings, state), stop:
         await fleet.start()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from reference_server.admission.configuration import AdmissionSettings
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -115,6 +117,7 @@ class Settings:
     header_read_timeout_s: float = 30.0  # for a request head; 0: for ever
     idle_connection_timeout_s: float = 90.0  # between two requests of a connection; 0: for ever
 
+    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     retry: RetrySettings = RetrySettings()
     breaker: BreakerSettings = BreakerSettings()
     health: HealthSettings = HealthSettings()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from reference_server.admission import desk
 from reference_server.metrics import Metrics
-from reference_server.stages.admit import OpenDoor
 from reference_server.tenants.limiter import TenantLimiter
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class ServerState:
     ) -> None:
         self.settings = settings
         self.workers = workers
-        self.admission: Admission = admission or OpenDoor()
         self.metrics = metrics or Metrics()
         limits = settings.tenant_rate_limits
         self.tenant_limits = None if limits is None else TenantLimiter(limits)
+        self.admission: Admission = admission or desk.build(settings.admission, self.metrics.registry)
         self.draining = False
         self._answering: set[asyncio.Future[None]] = set()
         self._idle = asyncio.Event()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 STAND_IN_SLOTS = 1024
 """Capacity of the scheduler while no worker is there, unless `--max-concurrent-requests` says another."""
 
+TENANT_METRIC_TOP_N = 32
+
 
 @dataclass(frozen=True, slots=True)
 class ClassSettings:
@@ -41,10 +43,10 @@ BUILT_IN_CLASSES: Mapping[PriorityClass, ClassSettings] = MappingProxyType(
 class SchedulerSettings:
     """The priority scheduler (`--priority-scheduler-*`)."""
 
-    classes: Mapping[PriorityClass, ClassSettings] = BUILT_IN_CLASSES
+    classes: Mapping[PriorityClass, ClassSettings] = field(default_factory=lambda: BUILT_IN_CLASSES)
     default_max_class: PriorityClass = PriorityClass.DEFAULT
     tenant_max_class: Mapping[str, PriorityClass] = field(default_factory=lambda: MappingProxyType({}))
-    tenant_metric_top_n: int = 32
+    tenant_metric_top_n: int = TENANT_METRIC_TOP_N
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,9 @@ class SchedulerMetrics:
         by_class("queue_depth", "Requests that wait for a slot.", scheduler.waiting)
         by_class("queue_size_limit", "Requests that may wait.", scheduler.queue_size)
         by_class("class_capacity_pressure", "0 to 1: the fuller of queue and slots.", scheduler.pressure)
-        use = Gauge("smg_scheduler_utilization", "Requests that hold a slot, as a share of the slots.", registry=registry)
+        use = Gauge(
+            "smg_scheduler_utilization", "Requests that hold a slot, as a share of the slots.", registry=registry
+        )
         use.set_function(lambda: scheduler.total_inside / max(1, scheduler.capacity))
 
     def outcome(self, level: PriorityClass, outcome: str) -> None:

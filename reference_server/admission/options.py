@@ -9,6 +9,7 @@ from reference_server import strict_yaml
 from reference_server.admission.configuration import (
     BUILT_IN_CLASSES,
     STAND_IN_SLOTS,
+    TENANT_METRIC_TOP_N,
     AdmissionSettings,
     ClassSettings,
     SchedulerSettings,
@@ -66,7 +67,7 @@ def settings(given: dict[str, Any]) -> AdmissionSettings:
         classes=MappingProxyType(file.classes),
         tenant_max_class=MappingProxyType(file.tenants),
         default_max_class=BY_LABEL[given.get("--priority-scheduler-default-max-class", "default")],
-        tenant_metric_top_n=given.get("--priority-scheduler-tenant-metric-top-n", SchedulerSettings.tenant_metric_top_n),
+        tenant_metric_top_n=given.get("--priority-scheduler-tenant-metric-top-n", TENANT_METRIC_TOP_N),
     )
     return AdmissionSettings(**picked, scheduler=scheduler)
 

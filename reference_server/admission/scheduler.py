@@ -65,6 +65,15 @@ class Scheduler:
         """How many requests of a class may wait."""
         return self._classes[level].queue_size
 
+    def pressure(self, level: PriorityClass) -> float:
+        """0 to 1, how hard it is for a class: the fuller of its queue and of the slots that others leave it."""
+        size = self.queue_size(level)
+        queue = len(self._waiting[level]) / size if size else 0.0
+        open_slots = self._capacity - sum(self._reserved[each] for each in PriorityClass if each > level)
+        beyond = max(0, self._inside[level] - self._reserved[level])
+        slots = beyond / open_slots if open_slots > 0 else float(beyond > 0)
+        return min(1.0, max(queue, slots))
+
     def arrive(self, level: PriorityClass, now: float) -> Ticket:
         """A request of a class comes in; `take` tells what becomes of it."""
         self.advance(now)

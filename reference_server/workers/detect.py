@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from reference_server.workers.exchange import UpstreamError
-from reference_server.workers.worker import ModelInfo, WorkerFacts
+from reference_server.workers.worker import DEFAULT_SLOTS, ModelInfo, WorkerFacts
 
 if TYPE_CHECKING:
     from reference_server.settings import Settings
@@ -88,7 +88,10 @@ class Detector:
         # and a client would not understand why a model its worker lists is not found, so all are registered.
         models = tuple(_model(card, about if number == 0 else {}) for number, card in enumerate(cards))
         return WorkerFacts(
-            runtime=runtime, models=models, labels={name: _label(value) for name, value in about.items()}
+            runtime=runtime,
+            models=models,
+            labels={name: _label(value) for name, value in about.items()},
+            slots=_slots(about.get("max_running_requests")),
         )
 
     async def _cards(self, spec: WorkerSpec) -> list[dict[str, Any]]:
@@ -138,6 +141,10 @@ class Detector:
         timeout_s = self._settings.health.timeout_s
         response = await self._client.send(spec.url, "GET", path, headers=headers, timeout_s=timeout_s)
         return response.status, await response.read(_ANSWER_LIMIT_BYTES)
+
+
+def _slots(told: object) -> int:
+    return told if isinstance(told, int) and not isinstance(told, bool) and told > 0 else DEFAULT_SLOTS
 
 
 def _is_success(status: int) -> bool:

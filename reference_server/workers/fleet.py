@@ -16,6 +16,8 @@ from reference_server.workers.watcher import Unwatched
 from reference_server.workers.worker import WorkerSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reference_server.settings import Settings
     from reference_server.workers.exchange import ModelCard, Readiness, UpstreamRequest
     from reference_server.workers.response import UpstreamResponse
@@ -82,6 +84,10 @@ class Fleet:
     def remove(self, worker: Worker) -> None:
         """Let a worker finish what is under way, send it nothing more, then forget it."""
         self._lifecycle.begin_removal(worker)
+
+    def watch_slots(self, callback: Callable[[int], None]) -> None:
+        """Call back with the slots of all healthy workers whenever they may have changed."""
+        self.registry.on_slots = callback
 
     def models(self) -> list[ModelCard]:
         """The models the workers serve, each once, in a stable order."""

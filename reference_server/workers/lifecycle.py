@@ -62,6 +62,7 @@ class Lifecycle:
             self._registry.remove(worker)
             return
         worker.status = Status.DRAINING
+        self._registry.count_slots()
         self._replace_task(worker, _REMOVE, self._drain(worker))
 
     async def stop(self) -> None:
@@ -125,6 +126,7 @@ class Lifecycle:
             alive = await self._detector.is_alive(worker.spec)
             self._watcher.probed(ok=alive)
             if worker.health.record(ok=alive):
+                self._registry.count_slots()
                 _log.warning("worker %s is now %s", worker.url, "healthy" if worker.health.healthy else "unhealthy")
 
     async def _drain(self, worker: Worker) -> None:

@@ -39,6 +39,7 @@ class Registry:
         self._workers: dict[str, Worker] = {}
         self._by_identity: dict[str, Worker] = {}
         self._next_order = 0
+        self.on_slots: Callable[[int], None] | None = None  # called with the slots whenever they may have changed
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(list(self._workers.values()))
@@ -80,6 +81,7 @@ class Registry:
         worker.breaker = self._breaker(worker.url)
         worker.health = HealthState(self._settings.health, self._clock())
         worker.status = Status.READY
+        self.count_slots()
 
     def _breaker(self, url: str) -> Breaker:
         return Breaker(self._settings.breaker, partial(self._watcher.moved, url))
@@ -92,6 +94,12 @@ class Registry:
         """Forget a worker; one that is not there is no error, for removals may cross."""
         if self._workers.pop(worker.id, None) is not None:
             self._by_identity.pop(identity(worker.url), None)
+            self.count_slots()
+
+    def count_slots(self) -> None:
+        """Tell how many requests the healthy workers together serve at a time; called when one comes, goes or ails."""
+        if self.on_slots is not None:
+            self.on_slots(sum(each.facts.slots for each in self if each.healthy and each.facts is not None))
 
     def serving(self, model: str) -> list[Worker]:
         """Every probed worker that serves the model, whether or not it takes requests now."""

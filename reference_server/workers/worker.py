@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PRIORITY = 50
 DEFAULT_COST = 1.0
+DEFAULT_SLOTS = 64
 DEFAULT_CONNECTION_ATTEMPTS = 20
 
 
@@ -55,6 +56,7 @@ class WorkerFacts:
     runtime: str
     models: tuple[ModelInfo, ...]
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    slots: int = DEFAULT_SLOTS  # how many requests it serves at a time; a worker that does not say so counts 64
 
 
 @dataclass(slots=True, eq=False)

@@ -56,7 +56,7 @@ def test_retries_are_counted_with_the_first_attempt() -> None:
     [
         (["--prot", "1"], "did you mean --port"), (["--nonsense-flag"], "--help"), (["launch"], "stands alone"),
         (["--sse-keepalive-sec", "1"], "did you mean --sse-keepalive-secs"),
-        (["--max-concurrent-requests", "5"], "not built here yet"), (["--pd-disaggregation"], "not built here yet"),
+        (["--enable-wasm"], "not built here yet"), (["--pd-disaggregation"], "not built here yet"),
         (["--port"], "needs a value"), (["--port", "--host", "x"], "needs a value"),
         (["--port", "1", "2"], "stands alone"),
         (["--port", "x"], "0 to 65535"), (["--port", "65536"], "0 to 65535"), (["--port", "-1"], "0 to 65535"),
