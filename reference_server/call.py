@@ -92,7 +92,8 @@ class InboundBody:
         if patience_s <= 0:
             raise stalled(self._stall_timeout_s)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._settled.wait(), patience_s)
+            async with asyncio.timeout(patience_s):  # wait_for of Python 3.11 may swallow a client's cancellation
+                await self._settled.wait()
 
 
 def too_large(limit_bytes: int) -> GatewayError:

@@ -191,7 +191,8 @@ async def _send(this: Call, answer: Answer, first: bytes, send: ASGISendCallable
 async def _linger(this: Call) -> None:
     """Read on for a moment while the client still sends: closing at once would reset it before it sees the answer."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(this.body.until_complete(), _LINGER_S)
+        async with asyncio.timeout(_LINGER_S):  # wait_for of Python 3.11 may swallow a client's cancellation
+            await this.body.until_complete()
 
 
 def _wire_headers(this: Call, answer: Answer) -> list[tuple[bytes, bytes]]:

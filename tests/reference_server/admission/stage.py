@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from reference_server.workers.exchange import UpstreamRequest
 
-WAIT_S = 5.0
+WAIT_S = 30.0  # a bound, not an expectation: the first request of a process compiles schemas
 SSE = (("content-type", "text/event-stream"),)
 EVENT = b"data: 1\n\n"
 
