@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from reference_server import strict_yaml
+from reference_server import located_yaml
 from reference_server.admission.configuration import (
     BUILT_IN_CLASSES,
     STAND_IN_SLOTS,
@@ -17,6 +17,7 @@ from reference_server.admission.configuration import (
 from reference_server.admission.priority import BY_LABEL, HIGHEST_FIRST, PriorityClass
 from reference_server.admission.reservations import wanted
 from reference_server.errors import ConfigurationError
+from reference_server.tenants import policy_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,11 +26,6 @@ ENABLED = "--priority-scheduler-enabled"
 CONFIG = "--priority-scheduler-config"
 _MOST_SLOTS = 65_535
 _MOST_WAITING = 2**32 - 1
-_CLASS_NAMES = (
-    "reserved_floor", "reserved_per_slot", "queue_size", "queue_timeout_secs", "starvation_threshold_secs",
-    "can_preempt",
-)  # fmt: skip
-_TENANT_KINDS = ("auth:", "header:", "ip:")
 
 
 def limit(text: str) -> int:
@@ -58,7 +54,10 @@ def settings(given: dict[str, Any]) -> AdmissionSettings:
         "requests_per_s": "--rate-limit-tokens-per-second",
     }
     picked = {setting: given[flag] for setting, flag in names.items() if flag in given}
-    file = _File(given.get(CONFIG))  # read even when the scheduler is off: a mistake in it stays one
+    trusted = "--trust-tenant-header" in given
+    file = _File(
+        given.get(CONFIG), header_trusted=trusted
+    )  # read even when the scheduler is off: a mistake in it stays one
     plain = AdmissionSettings(**picked)
     if ENABLED not in given:
         return plain
@@ -83,47 +82,47 @@ class _File:
     A class that is not in it keeps its built-in settings.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, *, header_trusted: bool) -> None:
         self.path = path
         self.classes = dict(BUILT_IN_CLASSES)
         self.tenants: dict[str, PriorityClass] = {}
         self.lines: dict[PriorityClass, int] = {}
-        top = None if path is None else strict_yaml.load(CONFIG, path)
-        if top is None:
+        if path is None:
             return
-        top.allow(("classes", "tenant_policies"))
-        for label, entry in _entries(top.get("classes"), BY_LABEL):
-            self.classes[BY_LABEL[label]] = _class(entry.mapping())
-            self.lines[BY_LABEL[label]] = entry.line
-        for tenant, entry in _entries(top.get("tenant_policies"), None):
-            if not tenant.startswith(_TENANT_KINDS) or tenant in _TENANT_KINDS:
-                entry.refuse(f"is no tenant; write auth:{tenant}, header:{tenant} or ip:{tenant}")
-            policy = entry.mapping()
-            policy.allow(("max_class",))
-            self.tenants[tenant] = BY_LABEL[policy.require("max_class").word(tuple(BY_LABEL))]
+        top = located_yaml.read(path, CONFIG).mapping(optional=("classes", "tenant_policies"))
+        if "classes" in top:
+            for label, node in top["classes"].mapping(optional=tuple(BY_LABEL)).items():
+                self.classes[BY_LABEL[label]] = _class(node)
+                self.lines[BY_LABEL[label]] = node.line
+        if "tenant_policies" in top:
+            for name, node in top["tenant_policies"].any_mapping().items():
+                tenant = policy_file.tenant_key(name, node.problem, header_trusted=header_trusted)
+                if tenant in self.tenants:
+                    raise node.problem(f"{tenant!r} has an entry already; keep one")
+                self.tenants[tenant] = _max_class(node)
 
 
-def _entries(
-    section: strict_yaml.Value | None, names: Mapping[str, object] | None
-) -> list[tuple[str, strict_yaml.Value]]:
-    if section is None or section.is_empty():
-        return []
-    mapping = section.mapping()
-    if names is not None:
-        mapping.allow(names)
-    return list(mapping)
+def _max_class(policy: located_yaml.Node) -> PriorityClass:
+    node = policy.mapping(required=("max_class",))["max_class"]
+    level = BY_LABEL.get(node.text())
+    if level is None:
+        raise node.problem(f"{node.text()!r} is no class; write one of {', '.join(BY_LABEL)}")
+    return level
 
 
-def _class(entry: strict_yaml.Mapping) -> ClassSettings:
-    entry.allow(_CLASS_NAMES)
-    share = entry.get("reserved_per_slot")
+def _class(node: located_yaml.Node) -> ClassSettings:
+    members = node.mapping(
+        required=("reserved_floor", "queue_size", "queue_timeout_secs", "starvation_threshold_secs", "can_preempt"),
+        optional=("reserved_per_slot",),
+    )
+    share = members.get("reserved_per_slot")
     return ClassSettings(
-        reserved_floor=entry.require("reserved_floor").whole(0, _MOST_SLOTS),
+        reserved_floor=members["reserved_floor"].whole(0, _MOST_SLOTS),
         reserved_per_slot=0.0 if share is None else share.number(0.0),
-        queue_size=entry.require("queue_size").whole(0, _MOST_WAITING),
-        queue_timeout_s=entry.require("queue_timeout_secs").number(0.0, above=True),
-        starvation_threshold_s=entry.require("starvation_threshold_secs").number(0.0, above=True),
-        can_preempt=entry.require("can_preempt").switch(),
+        queue_size=members["queue_size"].whole(0, _MOST_WAITING),
+        queue_timeout_s=members["queue_timeout_secs"].number(0.0, above=True),
+        starvation_threshold_s=members["starvation_threshold_secs"].number(0.0, above=True),
+        can_preempt=members["can_preempt"].boolean(),
     )
 
 
@@ -139,7 +138,7 @@ def _check_reservations(file: _File, capacity: int) -> None:
         return
     greedy = max(file.lines, key=lambda level: slots[level], default=None)
     where = ENABLED if file.path is None else f"{CONFIG}: {file.path}"
-    line = "" if greedy is None else f" line {file.lines[greedy]}"
+    line = "" if greedy is None else f", line {file.lines[greedy]}"
     shares = ", ".join(f"{level.label} {slots[level]}" for level in HIGHEST_FIRST)
     enough = _enough(file.classes)
     raising = "" if enough is None else f", or write --max-concurrent-requests {enough} or more"

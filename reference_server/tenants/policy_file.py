@@ -27,6 +27,9 @@ from reference_server.identity import tenants
 from reference_server.tenants.policy import Limits, ModelRule, RateLimitPolicy, TenantPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reference_server.errors import ConfigurationError
     from reference_server.located_yaml import Node
 
 FLAG = "--tenant-rate-limit-config"
@@ -47,7 +50,7 @@ def read(path: str, *, header_trusted: bool) -> RateLimitPolicy:
     found: dict[str, TenantPolicy] = {}
     for entry in members["tenants"].sequence() if "tenants" in members else ():
         key_node = entry.mapping(("tenant_key", *_LIMITS), ("model_rules",))["tenant_key"]
-        key = _tenant_key(key_node, header_trusted=header_trusted)
+        key = tenant_key(key_node.text(), key_node.problem, header_trusted=header_trusted)
         if key in found:
             raise key_node.problem(f"{key!r} has an entry already; keep one")
         found[key] = _policy(entry, also=("tenant_key",))
@@ -89,21 +92,24 @@ def _rule(node: Node, before: list[ModelRule]) -> ModelRule:
     return ModelRule(rule_id, value, exact, _limits(members))
 
 
-def _tenant_key(node: Node, *, header_trusted: bool) -> str:
-    """A tenant key as requests get it; anything else would be an entry that no request ever meets."""
-    key = node.text()
+def tenant_key(key: str, problem: Callable[[str], ConfigurationError], *, header_trusted: bool) -> str:
+    """A tenant key as requests get it; anything else would be an entry that no request ever meets.
+
+    Raises:
+        ConfigurationError: made by `problem` of what is wrong with it.
+    """
     if key != key.strip():
-        raise node.problem(f"{key!r} begins or ends with a blank; leave it out")
+        raise problem(f"{key!r} begins or ends with a blank; leave it out")
     if key == tenants.ANONYMOUS:
         return key
     prefix, colon, name = key.partition(":")
     if prefix + colon not in {tenants.AUTH, tenants.HEADER, tenants.ADDRESS} or not name:
-        raise node.problem(f"{key!r} is no tenant key; write auth:<id>, header:<value>, ip:<address> or anonymous")
+        raise problem(f"{key!r} is no tenant key; write auth:<id>, header:<value>, ip:<address> or anonymous")
     if prefix + colon == tenants.HEADER and not header_trusted:
-        raise node.problem(f"no request is ever {key!r} without --trust-tenant-header; add the flag or drop the entry")
+        raise problem(f"no request is ever {key!r} without --trust-tenant-header; add the flag or drop the entry")
     if prefix + colon == tenants.ADDRESS:
         try:
             return tenants.of_address(name)
         except ValueError:
-            raise node.problem(f"{name!r} is no address; write for example ip:192.0.2.7 or ip:2001:db8::7") from None
+            raise problem(f"{name!r} is no address; write for example ip:192.0.2.7 or ip:2001:db8::7") from None
     return key

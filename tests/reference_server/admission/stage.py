@@ -99,6 +99,9 @@ class PlannedWorkers:
         """One worker."""
         return Readiness(1, 1)
 
+    def require(self, model: str) -> None:
+        """Every model is served."""
+
     async def dispatch(self, request: UpstreamRequest) -> Any:
         """Remember the request; answer when the plan says so."""
         name = json.loads(request.body)["messages"][0]["content"]
