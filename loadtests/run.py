@@ -24,6 +24,7 @@ from loadtests.findings import Findings
 from loadtests.journal import Collector
 from loadtests.observation import read_all
 from loadtests.scenario import Data
+from loadtests.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +65,7 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
     """Do the run; HarnessError when nothing could be judged, GeneratorLate when the load was not as asked for."""
     began = time.monotonic()
     machine = noise.measure()
-    with _folder() as logs, _up(options, logs, say) as environment:
+    with _folder() as logs, _up(options, logs, say) as environment, Watch() as watch:
         asyncio.run(_teach(options, environment))
         collector = Collector(environment.control_url)
         _generate(options, environment, logs, collector, say)
@@ -78,7 +79,7 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
         if options.scenario.probe is not None:
             say("asking further questions ...")
             asyncio.run(options.scenario.probe(environment, options.configuration.settings, findings))
-    data = Data(observations, collector.by_marker(), options.configuration.settings, machine)
+    data = Data(observations, collector.by_marker(), options.configuration.settings, machine, watch.worst_s)
     options.scenario.judge(data, findings)
     return _result(options, data, findings, late, time.monotonic() - began)
 

@@ -24,19 +24,21 @@ class Data:
         observations: what clients saw, in the order of sending.
         entries: what workers saw, by marker, in the order of arrival.
         settings: of the configuration the gateway ran in.
-        noise: how late this machine is.
+        noise: how late this machine was before the run.
+        added_s: the worst that it added to a short sleep during the run, in seconds.
     """
 
     observations: list[Observation]
     entries: dict[str, list[Entry]]
     settings: dict[str, Any]
     noise: Noise
+    added_s: float = 0.0
 
     @property
     def margin_s(self) -> float:
-        """What this machine may add to a limit: as measured before the run, or twice what it added to a sending."""
+        """What this machine may add to a limit: as measured before, or twice what it added to a sending or a sleep."""
         late_s = (each.dispatch_delay_s or 0.0 for each in self.observations)
-        return max(self.noise.margin_s, 2 * max(late_s, default=0.0))
+        return max(self.noise.margin_s, 2 * max(late_s, default=0.0), 2 * self.added_s)
 
     def flow(self, name: str) -> list[Observation]:
         """The observations of one flow."""
