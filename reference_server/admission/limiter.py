@@ -44,7 +44,7 @@ class Limiter:
         """A request comes in; `take` tells what becomes of it."""
         self.advance(now)
         ticket = Ticket(now)
-        if not self._waiting and self._is_open():
+        if self._is_open():  # then nobody waits: whoever could come in has just done so
             self._admit(ticket)
         elif len(self._waiting) < self._queue_size:
             ticket.place = Place.WAITING

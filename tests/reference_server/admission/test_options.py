@@ -164,7 +164,13 @@ def test_shares_beyond_the_whole_are_never_enough(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("capacity", "slots"),
-    [(64, (19, 39, 4, 0)), (1024, (32, 256, 103, 0)), (1, (0, 0, 0, 0)), (178, (32, 128, 18, 0)), (177, (31, 127, 17, 0))],
+    [
+        (64, (19, 39, 4, 0)),
+        (1024, (32, 256, 103, 0)),
+        (1, (0, 0, 0, 0)),
+        (178, (32, 128, 18, 0)),
+        (177, (31, 127, 17, 0)),
+    ],
 )
 def test_reservations_are_scaled_down(capacity: int, slots: tuple[int, ...]) -> None:
     """At 64 slots the built-in classes get what they were seen to get on the real gateway; never more than there is."""
