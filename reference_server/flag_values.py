@@ -59,6 +59,14 @@ def positive_seconds(text: str) -> float:
     return value
 
 
+def share(text: str) -> float:
+    """A share of a whole, more than nothing."""
+    value = decimal(0, 1)(text)
+    if value == 0:
+        raise ValueError(f"{text!r} is no share; write more than 0 and at most 1")
+    return value
+
+
 seconds = decimal(0, unit="seconds")
 port = whole(0, _HIGHEST_PORT)
 

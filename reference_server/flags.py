@@ -22,6 +22,7 @@ from reference_server.settings import (
     DEFAULT_REQUEST_ID_HEADERS,
     BreakerSettings,
     HealthSettings,
+    OverloadSettings,
     RetrySettings,
     Settings,
     WorkerStartupSettings,
@@ -97,6 +98,18 @@ SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
         _switch("--control-plane-audit-enabled", "log every decision about a control-plane credential, without keys"),
         _switch("--trust-tenant-header", "let a header name the tenant where no API key has identified the caller"),
         _one("--tenant-header-name", values.header_name, "NAME", "that header's name (x-smg-tenant-id)"),
+    )),
+    ("Overload of workers", (
+        _one("--worker-overload-waiting-requests", values.whole(1), "N",
+             "waiting requests, of all ranks together, from which a worker counts as overloaded (8)"),
+        _one("--worker-overload-token-usage", values.share, "X",
+             "used share of the KV cache, the mean of all ranks, from which it does (0.8)"),
+        _switch("--worker-overload-protection", "leave overloaded workers alone; this is the default"),
+        _switch("--disable-worker-overload-protection", "send requests to overloaded workers too"),
+        _switch("--worker-overload-shed",
+                "refuse requests while every worker is overloaded; done without it too, as the contract says"),
+        _one("--load-monitor-interval", values.positive_seconds, "SECS", "pause between questions for loads (10)"),
+        _switch("--disable-load-monitoring", "ask for loads only where overload protection needs them"),
     )),
     ("Tenant rate limits", (
         _switch("--tenant-rate-limit-enabled", "hold tenants to their limits of tokens and requests a minute"),
@@ -229,18 +242,8 @@ def _settings(given: dict[str, Any]) -> Settings:
         endpoint="--health-check-endpoint"))  # fmt: skip
     startup = WorkerStartupSettings(**_picked(given, timeout_s="--worker-startup-timeout-secs",
         delay_s="--worker-startup-delay", check_interval_s="--worker-startup-check-interval"))  # fmt: skip
-    keys = tuple(given.get("--tenant-api-key", ()))
-    control_plane = tuple(given.get("--control-plane-api-keys", ()))
-    if "--control-plane-api-keys" in given and not control_plane:
-        raise ConfigurationError("--control-plane-api-keys needs a value; without one it would protect nothing")
-    _check_keys(given.get("--api-key"), keys, control_plane)
     return Settings(
         worker_urls=tuple(given.get("--worker-urls", ())),
-        tenant_api_keys=keys,
-        control_plane_keys=control_plane,
-        control_plane_audit="--control-plane-audit-enabled" in given,
-        trust_tenant_header="--trust-tenant-header" in given,
-        tenant_rate_limits=_rate_limits(given),
         model_aliases=_aliases(given.get("--model-alias", ())),
         request_id_headers=tuple(given.get("--request-id-headers", ())) or DEFAULT_REQUEST_ID_HEADERS,
         enable_igw="--enable-igw" in given,
@@ -248,12 +251,12 @@ def _settings(given: dict[str, Any]) -> Settings:
         policy=cast("Policy", given.get("--policy", "round_robin")),
         log_level=cast("LogLevel", given.get("--log-level", "info")),
         admission=admission.settings(given), retry=retry, breaker=breaker, health=health, worker_startup=startup,
+        overload=_overload(given), **_identity(given),
         **_picked(given, host="--host", port="--port", prometheus_host="--prometheus-host",
-            prometheus_port="--prometheus-port", api_key="--api-key", max_payload_size_bytes="--max-payload-size",
+            prometheus_port="--prometheus-port", max_payload_size_bytes="--max-payload-size",
             max_buffered_request_bytes="--max-buffered-request-bytes", request_timeout_s="--request-timeout-secs",
             upstream_pool_idle_timeout_s="--upstream-pool-idle-timeout-secs",
             shutdown_grace_period_s="--shutdown-grace-period-secs",
-            tenant_header_name="--tenant-header-name",
             sse_keepalive_s="--sse-keepalive-secs",
             body_stall_timeout_s="--stream-body-stall-timeout-secs",
             header_read_timeout_s="--header-read-timeout-secs",
@@ -264,6 +267,35 @@ def _settings(given: dict[str, Any]) -> Settings:
 def _picked(given: dict[str, Any], **names: str) -> dict[str, Any]:
     """The settings whose flags were given; what was not keeps the default of its dataclass."""
     return {setting: given[flag] for setting, flag in names.items() if flag in given}
+
+
+def _overload(given: dict[str, Any]) -> OverloadSettings:
+    kept = {"--worker-overload-protection", "--worker-overload-shed"} & given.keys()
+    if kept and "--disable-worker-overload-protection" in given:
+        raise ConfigurationError(f"--disable-worker-overload-protection contradicts {min(kept)}; keep one of the two")
+    return OverloadSettings(
+        enabled="--disable-worker-overload-protection" not in given,
+        monitored="--disable-load-monitoring" not in given,
+        **_picked(given, waiting_requests="--worker-overload-waiting-requests",
+            token_usage="--worker-overload-token-usage", interval_s="--load-monitor-interval"),  # noqa: S106 - no secret
+    )  # fmt: skip
+
+
+def _identity(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that say who is asking, and what tenants may spend."""
+    tenants = tuple(given.get("--tenant-api-key", ()))
+    control_plane = tuple(given.get("--control-plane-api-keys", ()))
+    if "--control-plane-api-keys" in given and not control_plane:
+        raise ConfigurationError("--control-plane-api-keys needs a value; without one it would protect nothing")
+    _check_keys(given.get("--api-key"), tenants, control_plane)
+    return {
+        "tenant_api_keys": tenants,
+        "control_plane_keys": control_plane,
+        "control_plane_audit": "--control-plane-audit-enabled" in given,
+        "trust_tenant_header": "--trust-tenant-header" in given,
+        "tenant_rate_limits": _rate_limits(given),
+        **_picked(given, api_key="--api-key", tenant_header_name="--tenant-header-name"),
+    }
 
 
 def _rate_limits(given: dict[str, Any]) -> RateLimitPolicy | None:

@@ -58,7 +58,7 @@ async def run(settings: Settings, out: TextIO) -> None:
     url = _url(listening)
     metrics = Metrics()
     fleet = Fleet(settings, metrics.workers)
-    metrics.workers.follow(fleet.registry, time.monotonic)
+    metrics.workers.follow(fleet.registry, time.monotonic, settings.overload)
     state = ServerState(settings, fleet, metrics=metrics)
     fleet.watch_slots(state.admission.resize)
     stop = _Stop(asyncio.get_running_loop(), watch_stdin=settings.exit_with_parent)

@@ -70,6 +70,26 @@ class WorkerStartupSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OverloadSettings:
+    """What workers report about their load, and when that is too much (`--worker-overload-*`, `--load-monitor-*`).
+
+    `enabled`: workers at or over a threshold get no requests, and where all are over, requests are refused.
+    `monitored`: loads are asked for although nobody decides by them; they are shown.
+    """
+
+    enabled: bool = True
+    monitored: bool = True
+    waiting_requests: int = 8
+    token_usage: float = 0.8  # share of the KV cache
+    interval_s: float = 10.0
+
+    @property
+    def polled(self) -> bool:
+        """Whether workers are asked at all."""
+        return self.enabled or self.monitored
+
+
+@dataclass(frozen=True, slots=True)
 class TenantKey:
     """One `--tenant-api-key`: the tenant's id and a key that identifies it. The key never appears in a repr."""
 
@@ -122,6 +142,7 @@ class Settings:
     breaker: BreakerSettings = BreakerSettings()
     health: HealthSettings = HealthSettings()
     worker_startup: WorkerStartupSettings = WorkerStartupSettings()
+    overload: OverloadSettings = OverloadSettings()
 
     prometheus_host: str = "127.0.0.1"
     prometheus_port: int = 29_000  # 0: the system chooses

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
+from reference_server.metrics.loads import LoadGauges
 from reference_server.workers.breaker import Outcome
+from reference_server.workers.overload import OverloadGuard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client import CollectorRegistry
 
+    from reference_server.settings import OverloadSettings
     from reference_server.workers.breaker import BreakerState
     from reference_server.workers.worker import Worker
 
@@ -48,12 +51,20 @@ class WorkerMetrics:
         self._moved = self._counter("cb_transitions", "Transitions of circuit breakers.", "worker", "from", "to")
         self._probed = self._counter("health_checks", "Health checks: success or failure.", "worker_type", "result")
 
+        self._shed = self._counter("overload_shed", "Requests refused because workers are overloaded.", "stage")
+        for stage in ("selection", "dispatch"):
+            self._shed.labels(stage)  # shown from the start, as zero
+
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"smg_worker_{name}", text, labels, registry=self._registry)  # the library adds _total
 
-    def follow(self, workers: Iterable[Worker], clock: Callable[[], float]) -> None:
-        """Show the present state of these workers, whoever they are at the time; `clock` is that of their breakers."""
+    def follow(self, workers: Iterable[Worker], clock: Callable[[], float], overload: OverloadSettings) -> None:
+        """Show the present state of these workers, whoever they are at the time.
+
+        `clock` is that of their breakers and load reports.
+        """
         self._registry.register(_Gauges(workers, clock))
+        self._registry.register(LoadGauges(workers, clock, OverloadGuard(overload)))
 
     def sent(self, worker_url: str, model: str) -> None:
         """A request is being sent to a worker."""
@@ -76,6 +87,10 @@ class WorkerMetrics:
     def moved(self, worker_url: str, before: BreakerState, after: BreakerState) -> None:
         """A breaker changed its state."""
         self._moved.labels(worker_url, before.name.lower(), after.name.lower()).inc()
+
+    def shed(self, stage: str) -> None:
+        """A request was refused for overload."""
+        self._shed.labels(stage).inc()
 
     def probed(self, *, ok: bool) -> None:
         """A worker's health was asked for."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from reference_server.errors import GatewayError
 from reference_server.workers.breaker import Outcome, outcome_of_status
-from reference_server.workers.exchange import UpstreamError
+from reference_server.workers.exchange import UpstreamError, WorkersOverloadedError
+from reference_server.workers.overload import OverloadGuard
 from reference_server.workers.retry import RetrySchedule, is_retried
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from reference_server.settings import Settings
     from reference_server.workers.exchange import UpstreamRequest
@@ -47,6 +49,7 @@ class Dispatcher:
         self._clock = clock
         self._random = source
         self._watcher = watcher
+        self._guard = OverloadGuard(settings.overload)
 
     async def dispatch(self, request: UpstreamRequest) -> UpstreamResponse:
         """Send a request to a worker that serves its model and return the answer once its head is here.
@@ -56,13 +59,17 @@ class Dispatcher:
         Cancelling cuts the connection to the worker.
 
         Raises:
-            GatewayError: 404 `model_not_found`, 503 `no_available_workers`, or the last failure of the transport.
+            GatewayError: 404 `model_not_found`, 503 `no_available_workers` or `worker_overload_protection_shed`, or the
+                last failure of the transport.
         """
         schedule = RetrySchedule(self._settings.retry, self._random.random)
-        worker = self._choose(request, self._serving(request.model))
+        with self._sheds_counted():
+            worker = self._choose(request, self._serving(request.model))
         outcomes: dict[Worker, Outcome] = {}  # of attempts that were not the last one; one for each worker
         try:
             while True:
+                with self._sheds_counted():
+                    self._refuse_if_it_crossed(worker, request.model)
                 schedule.begin()
                 result = await self._attempt(worker, request)
                 outcomes[worker] = _outcome(result)
@@ -81,7 +88,22 @@ class Dispatcher:
         Raises:
             GatewayError: As `dispatch` for lack of a worker.
         """
-        self._available(model, self._serving(model))
+        with self._sheds_counted():
+            self._available(model, self._serving(model))
+
+    @contextmanager
+    def _sheds_counted(self) -> Iterator[None]:
+        """Count a shed that ends a request; one that only ends its repetitions is none."""
+        try:
+            yield
+        except WorkersOverloadedError as shed:
+            self._watcher.shed(shed.stage)
+            raise
+
+    def _refuse_if_it_crossed(self, worker: Worker, model: str) -> None:
+        """A worker that has reported overload since it was chosen gets nothing."""
+        if self._guard.over(worker.load, self._clock()):
+            raise WorkersOverloadedError(model, "dispatch", self._guard.retry_after_s)
 
     def _serving(self, model: str) -> list[Worker]:
         serving = self._registry.serving(model)
@@ -100,7 +122,10 @@ class Dispatcher:
         if not available:
             message = f"Every worker that serves the model '{model}' is unhealthy, leaving or has failed too often."
             raise GatewayError(503, "no_available_workers", message)
-        return available
+        free = [worker for worker in available if not self._guard.over(worker.load, now)]
+        if not free:
+            raise WorkersOverloadedError(model, "selection", self._guard.retry_after_s)
+        return free
 
     async def _attempt(self, worker: Worker, request: UpstreamRequest) -> UpstreamResponse | UpstreamError:
         headers = request.headers

@@ -7,7 +7,7 @@ Headers are pairs of text, one entry per header line, in the order of the wire; 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from reference_server.errors import GatewayError
 
@@ -74,6 +74,15 @@ class Readiness:
     def ready(self) -> bool:
         """Whether at least one worker takes requests."""
         return self.healthy > 0
+
+
+class WorkersOverloadedError(GatewayError):
+    """No worker is asked, because all that could be, or the one chosen, report too much load (`stage`)."""
+
+    def __init__(self, model: str, stage: Literal["selection", "dispatch"], retry_after_s: int) -> None:
+        message = f"All workers for model '{model}' are overloaded"
+        super().__init__(503, "worker_overload_protection_shed", message, [("retry-after", str(retry_after_s))])
+        self.stage = stage
 
 
 class UpstreamError(GatewayError):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from reference_server.workers.detect import Detector
 from reference_server.workers.dispatch import Dispatcher
 from reference_server.workers.lifecycle import Lifecycle
+from reference_server.workers.loads import LoadMonitor
 from reference_server.workers.policies import POLICIES
 from reference_server.workers.registry import Registry, WorkerExistsError
 from reference_server.workers.upstream import UpstreamClient
@@ -41,7 +43,11 @@ class Fleet:
             pool_idle_timeout_s=settings.upstream_pool_idle_timeout_s,
         )
         self.registry = Registry(settings, clock, watcher)
-        self._lifecycle = Lifecycle(settings, self.registry, Detector(settings, self._client), clock, watcher)
+        detector = Detector(settings, self._client)
+        monitor = LoadMonitor(settings.overload.interval_s, partial(detector.get, with_key=True), clock)
+        self._lifecycle = Lifecycle(
+            settings=settings, registry=self.registry, detector=detector, monitor=monitor, clock=clock, watcher=watcher
+        )
         self._dispatcher = Dispatcher(
             settings=settings,
             registry=self.registry,

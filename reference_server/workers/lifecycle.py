@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from reference_server.settings import Settings
     from reference_server.workers.detect import Detector
+    from reference_server.workers.loads import LoadMonitor
     from reference_server.workers.registry import Registry
     from reference_server.workers.watcher import Watcher
     from reference_server.workers.worker import Worker, WorkerFacts
@@ -31,15 +32,18 @@ class Lifecycle:
 
     def __init__(
         self,
+        *,
         settings: Settings,
         registry: Registry,
         detector: Detector,
+        monitor: LoadMonitor,
         clock: Callable[[], float],
         watcher: Watcher,
     ) -> None:
         self._settings = settings
         self._registry = registry
         self._detector = detector
+        self._monitor = monitor
         self._clock = clock
         self._watcher = watcher
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -102,8 +106,15 @@ class Lifecycle:
         else:
             worker.job = None
             _log.warning("worker %s keeps what was known of it: %s", worker.url, worker.last_problem)
-        if self._settings.health.enabled:
-            await self._watch(worker)
+        await self._watch_over(worker)
+
+    async def _watch_over(self, worker: Worker) -> None:
+        """Health and load, each at its own pace, for as long as the worker is there."""
+        async with asyncio.TaskGroup() as watching:
+            if self._settings.health.enabled:
+                watching.create_task(self._watch(worker))
+            if self._settings.overload.polled:
+                watching.create_task(self._monitor.watch(worker))
 
     async def _detect_in_time(self, worker: Worker) -> WorkerFacts | None:
         startup = self._settings.worker_startup

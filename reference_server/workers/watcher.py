@@ -35,6 +35,10 @@ class Watcher(Protocol):
         """A registered worker's health was asked for."""
         ...
 
+    def shed(self, stage: str) -> None:
+        """A client's request was refused for overload, at `selection` or at `dispatch`."""
+        ...
+
 
 class Unwatched:
     """Nobody is told."""
@@ -55,4 +59,7 @@ class Unwatched:
         """Nothing."""
 
     def probed(self, *, ok: bool) -> None:
+        """Nothing."""
+
+    def shed(self, stage: str) -> None:
         """Nothing."""

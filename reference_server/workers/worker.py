@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from reference_server.workers.breaker import Breaker
     from reference_server.workers.health import HealthState
+    from reference_server.workers.overload import LoadReport
 
 DEFAULT_PRIORITY = 50
 DEFAULT_COST = 1.0
@@ -71,6 +72,7 @@ class Worker:
     status: Status = Status.PENDING
     facts: WorkerFacts | None = None
     models: tuple[ModelInfo, ...] = ()  # what it serves; none until it is probed
+    load: LoadReport | None = None  # the last one it gave
     in_flight: int = 0
     job: str | None = None  # the background job it is subject to, in the workers API's words
     job_began_at: float = 0.0  # wall clock, seconds

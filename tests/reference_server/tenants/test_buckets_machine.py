@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from reference_server.tenants.buckets import NS_PER_S, UNIT, Budgets, Denial, Reserve
 from reference_server.tenants.policy import Limits, ModelRule, RateLimitPolicy, TenantPolicy
 
-RUNS, STEPS = 260, 50  # more than enough: a run may end early
+RUNS, STEPS = 300, 50  # more than enough: a run may end early
 RED = TenantPolicy(
     Limits(100, 7),
     (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reference_server.errors import GatewayError
-from reference_server.settings import HealthSettings, WorkerStartupSettings
+from reference_server.settings import HealthSettings, OverloadSettings, WorkerStartupSettings
 from reference_server.workers.exchange import UpstreamRequest
 from reference_server.workers.worker import ModelInfo, Status, WorkerSpec
 
@@ -84,7 +84,8 @@ async def test_without_health_checks_a_worker_is_never_probed_again(
 ) -> None:
     """With health checks disabled only registration probes a worker."""
     worker = await start_worker(model="m")
-    fleet = await start_fleet(worker, health=HealthSettings(enabled=False, interval_s=0.01))
+    unasked = OverloadSettings(enabled=False, monitored=False)
+    fleet = await start_fleet(worker, health=HealthSettings(enabled=False, interval_s=0.01), overload=unasked)
     probes = len(worker.probes)
     worker.pages[b"/health"] = kit.response(b"", 500)
     await asyncio.sleep(0.1)

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from reference_server.errors import GatewayError
 from reference_server.metrics.workers import WorkerMetrics
-from reference_server.settings import BreakerSettings, HealthSettings, RetrySettings
+from reference_server.settings import BreakerSettings, HealthSettings, OverloadSettings, RetrySettings
 from reference_server.workers.exchange import UpstreamRequest
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def test_breakers_are_shown_as_they_are(kit: Any, start_worker: Start, sta
         breaker=BreakerSettings(failure_threshold=2, success_threshold=2, timeout_s=0.2),
         retry=RetrySettings(max_attempts=1),
     )
-    counted.watcher.follow(fleet.registry, time.monotonic)
+    counted.watcher.follow(fleet.registry, time.monotonic, OverloadSettings())
     assert counted("cb_state", worker=worker.url) == 0
     assert [await _ask(fleet) for _ in range(3)] == [500, 500, 503]
     assert counted("cb_state", worker=worker.url) == 1
@@ -99,7 +99,7 @@ async def test_health_is_shown_until_the_worker_is_gone(
     counted = Counted()
     health = HealthSettings(interval_s=0.05, failure_threshold=2, success_threshold=1, timeout_s=1)
     fleet = await start_fleet(worker, watcher=counted.watcher, health=health)
-    counted.watcher.follow(fleet.registry, time.monotonic)
+    counted.watcher.follow(fleet.registry, time.monotonic, OverloadSettings())
     checks = {"worker_type": "regular"}
     await until(lambda: (counted("health_checks_total", result="success", **checks) or 0) >= 1)
     assert counted("health", worker=worker.url) == 1
