@@ -190,6 +190,13 @@ class Live:
                 raise Disproved("bytes did not arrive", f"{wanted!r} did not arrive: {self.exchange.brief()}")
         return self.exchange.body
 
+    async def listen(self, for_s: float) -> bytes:
+        """Read whatever comes for so long, and return the body so far."""
+        deadline = time.monotonic() + paced(for_s)
+        while self.exchange.outcome == "pending" and (left := deadline - time.monotonic()) > 0:
+            await self._read(left)
+        return self.exchange.body
+
     async def silent(self, for_s: float) -> bool:
         """Whether not one byte comes (and the connection stays open) for that long."""
         before = self.exchange.received_bytes
