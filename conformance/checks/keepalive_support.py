@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 1.0
 DEFAULT_INTERVAL_S = 15.0
-LATE_S = 1.0
-"""How late a keepalive may be: a whole interval, so that only another interval than the configured one fails."""
+LATE_S = 1.5
+"""How late a keepalive may be: over an interval, so that only another interval than the configured one fails."""
+PATIENCE_S = 4.0
+"""How much later it may be where the check is not about the time, and none before it means none at all."""
 WINDOW_S = 1.7 * INTERVAL_S
 """A silence in which a keepalive is due, wherever none must come."""
 EARLY_S = 0.02
@@ -43,7 +45,7 @@ def quiet(worker: Worker, first: bytes = ONE) -> Scripted:
 
 def patience(noise: Noise, intervals: int = 1) -> float:
     """How long to wait for the last of so many keepalives, in seconds."""
-    return noise.allow(intervals * INTERVAL_S + LATE_S)
+    return noise.allow(intervals * INTERVAL_S + PATIENCE_S)
 
 
 async def pinged(live: Live, noise: Noise, behind: bytes = ONE) -> None:

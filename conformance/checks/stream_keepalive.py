@@ -45,8 +45,7 @@ async def test_a_silent_stream_is_pinged(gateway: Gateway, worker: Worker, noise
     """A stream that has fallen silent gets a comment that says ping."""
     script = quiet(worker)
     async with gateway.open_chat(script, stream=True) as live:
-        await live.event()
-        await live.listen(patience(noise))
+        await pinged(live, noise)
         assert [comment.text.strip() for comment in live.exchange.comments][:1] == ["ping"], live.exchange.brief()
 
 
@@ -79,7 +78,7 @@ async def test_the_configured_interval(gateway: Gateway, worker: Worker, noise: 
     script = quiet(worker)
     async with gateway.open_chat(script, stream=True) as live:
         silent_since = (await live.event()).at
-        await live.listen(patience(noise))
+        await live.until(PING, within_s=patience(noise))
         sent = [at for at, _ in (await script.only()).sent]
     first = live.exchange.comments[0].at
     expect_none_too_soon(live.exchange, sent)
