@@ -97,8 +97,9 @@ class GatewayError(Refused):
         return reason_phrase(self.status)
 
 
+_PHRASES = {413: "Payload Too Large", 414: "URI Too Long"}
+
+
 def reason_phrase(status: int) -> str:
-    """The reason phrase of a status, the same on every interpreter (Python 3.13 renamed that of 413)."""
-    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        return "Payload Too Large"
-    return HTTPStatus(status).phrase
+    """The reason phrase of a status, the same on every interpreter (Python 3.13 renamed two)."""
+    return _PHRASES.get(status) or HTTPStatus(status).phrase

@@ -4,17 +4,20 @@ What h11 lets through and RFC 9110 or 9112 forbid is refused here, before anythi
 another case (Hypercorn would take `post` for POST), an invalid Host, another major version, a target that is too long.
 What they refuse and must not: a target in absolute form, blank lines before a request, and bytes behind the last
 request of a connection, which are nobody's business (Hypercorn would answer them with 400 instead of that request).
+
+A refusal is an error that the gateway makes, so it is the envelope with an id of its own, like any other.
 """
 
 from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import h11
 import hypercorn.protocol
 
+from reference_server import answers, request_ids
 from reference_server.http2 import DecliningH11Protocol
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ class StrictConnection(h11.Connection):
 
     def __init__(self, max_incomplete_event_size: int) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size=max_incomplete_event_size)
+        self.last_method = b""  # of the last request that could be read, whether or not it passed
 
     def receive_data(self, data: bytes) -> None:
         """Take in bytes; what comes behind the connection's last request is thrown away."""
@@ -60,7 +64,10 @@ class StrictConnection(h11.Connection):
             ):
                 problem.error_status_hint = 414
             raise
-        return judged(event) if isinstance(event, h11.Request) else event
+        if not isinstance(event, h11.Request):
+            return event
+        self.last_method = event.method
+        return judged(event)
 
 
 def judged(request: h11.Request) -> h11.Request:
@@ -96,12 +103,37 @@ def _origin_form(request: h11.Request, host: bytes, path: bytes) -> h11.Request:
     )
 
 
+_REFUSALS = {
+    400: ("bad_request", "The request is not well-formed HTTP/1.1."),
+    414: ("uri_too_long", f"The request target is longer than {_MAX_TARGET_BYTES} bytes."),
+    431: ("request_header_fields_too_large", "The head of the request is too large."),
+    501: ("not_implemented", "The request method is not implemented; methods are case-sensitive."),
+    505: ("http_version_not_supported", "Only HTTP/1.1, HTTP/1.0 and HTTP/2 are spoken here."),
+}
+
+
 class StrictH11Protocol(DecliningH11Protocol):
-    """Hypercorn's protocol on a strict connection."""
+    """Hypercorn's protocol on a strict connection, which says in the envelope why it refuses a request."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.connection = StrictConnection(self.config.h11_max_incomplete_size)
+
+    async def _send_error_response(self, status_code: int) -> None:
+        code, message = _REFUSALS.get(status_code, _REFUSALS[400])
+        answer = answers.envelope(status_code, code, message)
+        body = cast("bytes", answer.body)
+        fields = [
+            *answer.headers,
+            (request_ids.HEADER, request_ids.generate("")),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
+        headers = [(name.encode(), value.encode()) for name, value in fields]
+        await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
+        if cast("StrictConnection", self.connection).last_method != b"HEAD":
+            await self._send_h11_event(h11.Data(data=body))
+        await self._send_h11_event(h11.EndOfMessage())
 
 
 def install() -> None:
