@@ -144,14 +144,24 @@ class Results:
                 result.verdict, result.note, result.deviation = excuse(self.run.deviations, planned, result.fingerprint)
 
     def _stale(self, entry: Entry) -> None:
-        """An entry that excuses nothing any more fails the run, so that it is removed."""
+        """An entry that excuses nothing any more fails the run, so that it is removed.
+
+        Either everything it speaks of passes, or what fails is excused by another entry, which has taken its place.
+        """
         spoken_of = [each for each in self.by_node.values() if entry.about(each.planned.nodeid, each.planned.clauses)]
         spoken_of = [each for each in spoken_of if each.verdict != "not applicable"]
-        if spoken_of and all(each.verdict == "passed" for each in spoken_of):
-            for each in spoken_of:
-                each.verdict, each.deviation = "stale", entry.subject
-                file = self.run.deviations.file
-                each.message = f"passes, but a deviation is declared for {entry.subject}: remove it from {file}"
+        if not {each.verdict for each in spoken_of} <= {"passed", "deviating", "stale"}:
+            return  # something else is wrong, which comes first
+        if any(each.verdict != "passed" and entry.excuses(each.fingerprint) for each in spoken_of):
+            return
+        file = self.run.deviations.file
+        for each in spoken_of:
+            found = "passes" if each.verdict == "passed" else "fails otherwise, as another entry says"
+            each.verdict, each.deviation = "stale", entry.subject
+            each.message = (
+                f"{found}, but a deviation is declared for {entry.subject} (seen {entry.seen}: {entry.reason}): "
+                f"remove it from {file}"
+            )
 
     # What was found
 

@@ -11,8 +11,9 @@ A list of entries; each names clauses or checks (globs), why, how it fails, wher
   evidence: POST /v1/chat/completions with content "" is answered 200 and forwarded.
 ```
 
-A failure that no fingerprint of its entry matches is a regression (failed). An entry all of whose checks pass is stale
-and fails the run. After `expires` an entry no longer excuses anything.
+A failure that no fingerprint of its entry matches is a regression (failed). An entry that excuses none of its checks'
+failures, because they pass or because another entry excuses them, is stale and fails the run. After `expires` an entry
+excuses nothing any more.
 """
 
 from __future__ import annotations

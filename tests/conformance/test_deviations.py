@@ -138,6 +138,19 @@ def test_a_run_with_deviations(tmp_path: Path) -> None:
     assert "remove it from" in ran.check("test_stale")["message"]
 
 
+def test_an_entry_whose_place_another_has_taken_is_stale(tmp_path: Path) -> None:
+    """An entry that excuses no failure, because a newer entry about the same clause does, fails the run."""
+    source = SOURCE.partition('@clause("chat.temperature.minimum")')[0]
+    older, newer = (
+        ENTRY.format(fingerprint=each, expires=LATER) for each in ("not refused | 418", "not refused | 200")
+    )
+    file = written(tmp_path, older + newer)
+    ran = suite(tmp_path, source, "--deviations", str(file), vices=("accepts_anything",))
+    assert ran.verdicts()["test_excused"] == "stale"
+    assert ran.status == 1
+    assert "another entry" in ran.check("test_excused")["message"]
+
+
 def test_deviating_alone_does_not_fail_the_run(tmp_path: Path) -> None:
     """A run whose only failures are declared exits with 0, and accept writes what declares them."""
     source = SOURCE.partition('@clause("chat.temperature.minimum")')[0]
