@@ -264,15 +264,17 @@ async def test_half_a_head(gateway: Gateway, worker: Worker) -> None:
     """Clients that leave inside a head do not keep others from being served."""
     parts = urlsplit(gateway.base_url)
     writers = []
-    for _ in range(20):
-        _, writer = await asyncio.open_connection(parts.hostname, parts.port)
-        writer.write(head(gateway)[:40])
-        await writer.drain()
-        writers.append(writer)
     script = worker.script()
-    expect_status(await gateway.chat(script), 200)
-    for writer in writers:
-        writer.transport.abort()
+    try:
+        for _ in range(20):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+            writers.append(writer)
+            writer.write(head(gateway)[:40])
+            await writer.drain()
+        expect_status(await gateway.chat(script), 200)
+    finally:  # whoever minds them is to mind them in this check only
+        for writer in writers:
+            writer.transport.abort()
     expect_status(await gateway.chat(script), 200)
     assert len(await script.received(2)) == 2
 

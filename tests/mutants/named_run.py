@@ -94,7 +94,10 @@ def _shard(names: Sequence[str], scope: Scope, *, loud: bool) -> list[Row]:
     """Try mutants in this process; a check that also fails without any mutant counts for none."""
     checks = judge.collect()
     mutants = named.mutants()
-    subjects = [Subject(name, {"named": name}, chosen(mutants[name], checks, scope)) for name in names]
+    subjects = [
+        Subject(name, {"named": name}, chosen(mutants[name], checks, scope), alone=mutants[name].alone)
+        for name in names
+    ]
     asyncio.run(trial.run(subjects, loud=loud))
     false = asyncio.run(trial.confirm(subjects, loud=loud))
     return [_row(subject, false) for subject in subjects]
