@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spec import clauses, openapi
-from tests.mutants import automatic, named, named_run, verdicts
+from tests.mutants import automatic, judge, named, named_run, verdicts
 from tests.support import running
 
 if TYPE_CHECKING:
@@ -103,6 +103,12 @@ def test_the_matrix_is_about_what_the_mutants_say() -> None:
         if not fnmatch.filter(rows[name], glob)
     ]
     assert unmet == []
+
+
+def test_every_written_clause_has_a_mutant() -> None:
+    """Each clause that a check written by hand judges is broken by a named mutant, by what the matrix says."""
+    broken = {clause for row in named_run.matrix().values() for clause in row}
+    assert verdicts.hand_written_clauses(judge.collect()) - broken == set()
 
 
 def test_automatic_mutants_have_names_of_their_own() -> None:

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from tests.mutants import fronts
-from tests.mutants.fronts import ChunkRules, Rechunking, Stumbling
+from tests.mutants.chunk_rules import ChunkRules, Rechunking
+from tests.mutants.fronts import Stumbling
 from tests.mutants.hooks import worker_head
 from tests.mutants.vice import Front, Vice, add, both
 
@@ -112,7 +113,8 @@ for _name, _about, _clause, _reading in (
     ("stumbles_over_half_heads", "A client that ends inside a head is an internal error.", "raw.half_close.in_head", lambda: fronts.Impatient(in_head=True)),
     ("stumbles_over_half_closes", "A client that ends behind its request is an internal error.", "raw.half_close.settles", lambda: fronts.Impatient(in_head=False)),
     ("never_recovers_from_bad_bytes", "Behind a body that is no text everything belongs to it.", "raw.reuse.after_bad_body", fronts.Swallowing),
-    ("takes_large_bodies_for_requests", "Behind a refusal for its size a body is the next request.", "raw.reuse.after_too_large", lambda: fronts.Overflowing(LIMIT_BYTES)),
+    ("takes_large_bodies_for_requests", "Behind a refusal for its size a body is the next request.", "raw.reuse.after_too_large", lambda: fronts.Overflowing(LIMIT_BYTES, 413, "payload_too_large")),
+    ("reads_requests_in_bodies", "A body that begins like a request is refused as a body, and read as a request.", "raw.reuse.body_is_no_request", lambda: fronts.Overflowing(0, 400, "json_parse_error")),
     ("waits_for_heads_for_ever", "A head may be as long as it likes.", "raw.head.endless", fronts.Patient),
     ("refuses_two_framings_too_late", "A request with two framings is refused when a worker has had it.", "framing.worker_gets_one", fronts.Regretting),
 ):  # fmt: skip
