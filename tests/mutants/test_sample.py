@@ -12,6 +12,7 @@ import pytest
 
 from spec import clauses, openapi
 from tests.mutants import automatic, judge, named, named_run, verdicts
+from tests.mutants.reasons import reasons
 from tests.support import running
 
 if TYPE_CHECKING:
@@ -121,5 +122,13 @@ def test_automatic_mutants_have_names_of_their_own() -> None:
 
 def test_every_accepted_exception_has_its_reason() -> None:
     """The file of reasons has the right form, and says something each time."""
-    rows = verdicts.reasons().rows
+    rows = reasons().rows
     assert all(len(row["reason"]) > 20 for kind in rows.values() for row in kind)
+
+
+def test_every_broad_mutant_is_one() -> None:
+    """What is called broad is a named mutant, and its row in the matrix holds what it is about and nothing else."""
+    known = named.mutants()
+    for row in reasons().rows["broad"]:
+        broken = set(named_run.matrix()[row["match"]])
+        assert broken == named_run.said(known[row["match"]], broken)

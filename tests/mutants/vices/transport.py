@@ -63,7 +63,7 @@ for _name, _about, _clauses, _pattern, _to in (
     ("forgives_odd_methods", "Methods that nobody knows are taken for POST.", ("line.invalid_method",), rb"\A(?!GET |POST |PUT |DELETE |PATCH |HEAD |OPTIONS )\S+ ", b"POST "),
     ("forgives_versions", "Every version is taken for 1.1.", ("line.bad_version",), rb"\A(\S+ \S+ )[^\r\n]*", rb"\1HTTP/1.1"),
     ("forgives_hosts", "Hosts that are none are taken.", ("host.invalid",), rb"(?i)\r\nhost:[^\r\n]*", b"\r\nHost: gateway"),
-    ("forgives_missing_hosts", "A missing Host is taken.", ("host.missing",), rb"\A(\S+ \S+ HTTP/1\.1)\r\n(?!(?s:.)*\r\n?host:)", rb"\1\r\nHost: gateway\r\n"),
+    ("forgives_missing_hosts", "A missing Host is taken.", ("host.missing",), rb"(?im)\A(\S+ \S+ HTTP/1\.1)\r\n(?!(?s:.)*^host:)", rb"\1\r\nHost: gateway\r\n"),
     ("wants_a_host_of_all", "Requests in HTTP/1.0 need a Host.", ("host.not_needed_in_1_0",), rb"\A(\S+ \S+) HTTP/1\.0\r\n(?!(?s:.)*host:)", rb"\1 HTTP/9.0\r\n"),
     ("forgives_blanks_before_colons", "A blank between name and colon is taken.", ("head.blank_before_colon",), rb"\r\n([\w-]+)[ \t]+:", rb"\r\n\1:"),
     ("forgives_odd_names", "Characters that names must not have are dropped.", ("head.invalid_name",), rb"\r\n([\w-]+)[^\w:\r\n-]+([\w-]*:)", rb"\r\n\1\2"),
@@ -193,7 +193,7 @@ refuses(
     "refuses_the_example",
     "max_tokens beside temperature is refused.",
     ("chat.endpoint.example_accepted",),
-    lambda b: True,  # noqa: ARG005 - the original's arguments
+    lambda b: "max_tokens" in b and "temperature" in b,
     "chat",
 )
 add(
