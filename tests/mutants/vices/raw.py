@@ -90,7 +90,6 @@ for _name, _about, _clauses, _pattern, _to in (
     ("needs_no_version", "A line feed in a target ends the request line.", ("raw.head.nothing_hidden_in_target",), rb"\A(\S+ /\S*)\n", b"\\1 HTTP/1.1\r\n"),
     ("has_no_word_for_unknown_methods", "A method that nobody knows is a bad request.", ("raw.line.unknown_method",), rb"\A(?!GET |POST |PUT |DELETE |PATCH |HEAD |OPTIONS |PRI )[A-Z]+ /", b"( /"),
     ("takes_short_targets_only", "A target of over 4,000 bytes is too long.", ("raw.line.long_target",), rb"\A(\S+ )/\S{4000,}", rb"\1/" + b"a" * 70_000),
-    ("reads_heads_in_one_piece", "A head that does not come in one segment is refused.", ("raw.slow.*",), rb"(?s)\A([A-Z]+ /)(?!.*\r?\n\r?\n)", rb"( "),
     ("knows_codings_by_their_name", "Whatever is written round it, a coding with chunked in it counts, and then no length.", ("raw.te_te.behind",),
      rb"(?is)\A(?=[^\0]*content-length: \d+)(.*?)\r\n(?:content-length: \d+)(.*?)\r\n(?!transfer-encoding: chunked\r\n)transfer[-_]encoding[ \t]*:[^\r\n]*(?:\r\n )?chunked[^\r\n]*", b"\\1\\2\r\nTransfer-Encoding: chunked"),
 ):  # fmt: skip
@@ -119,6 +118,7 @@ for _name, _about, _clause, _reading in (
     ("refuses_two_framings_too_late", "A request with two framings is refused when a worker has had it.", "framing.worker_gets_one", fronts.Regretting),
 ):  # fmt: skip
     _reads(_name, _about, (_clause,), _reading)
+_edits("reads_heads_in_one_piece", "A head that does not come in one segment is refused.", ("raw.slow.*",), rb"(?s)\A([A-Z]+ /)(?!.*\r?\n\r?\n)", rb"( ", alone=True)  # fmt: skip
 _edits("loses_an_end_cut_in_two", "The end of a head is not found where it comes in two segments.", ("raw.slow.cut_at_head_end",),
        rb"(?s)\A([A-Z]+ /.*[^\r\n])(?!\r\n\r\n)[\r\n]+\Z", rb"\1", alone=True)  # fmt: skip
 _reads("has_room_for_few_unfinished_heads", "While eight heads are unfinished nobody else is served.", ("half_head",), fronts.Rooms(8), alone=True)  # fmt: skip
