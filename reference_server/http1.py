@@ -4,6 +4,7 @@ What h11 lets through and RFC 9110 or 9112 forbid is refused here, before anythi
 another case (Hypercorn would take `post` for POST), an invalid Host, another major version, a target that is too long.
 What they refuse and must not: a target in absolute form, blank lines before a request, and bytes behind the last
 request of a connection, which are nobody's business (Hypercorn would answer them with 400 instead of that request).
+A wish for another protocol is not passed on.
 
 A refusal is an error that the gateway makes, so it is the envelope with an id of its own, like any other.
 """
@@ -71,7 +72,7 @@ class StrictConnection(h11.Connection):
 
 
 def judged(request: h11.Request) -> h11.Request:
-    """The request, in origin form.
+    """The request, in origin form, and without its wish for another protocol.
 
     Raises:
         RemoteProtocolError: 400 for its Host, 414 for its target, 501 for its method, 505 for its version.
@@ -87,7 +88,18 @@ def judged(request: h11.Request) -> h11.Request:
     if b"#" in request.target:
         raise h11.RemoteProtocolError("a request target has no fragment", 400)
     absolute = _ABSOLUTE.match(request.target)
-    return request if absolute is None else _origin_form(request, absolute[1], absolute[2])
+    return _plain(request if absolute is None else _origin_form(request, absolute[1], absolute[2]))
+
+
+def _plain(request: h11.Request) -> h11.Request:
+    """The same request without Upgrade, which this server never follows (RFC 9110, 7.8, lets it).
+
+    Hypercorn would begin a WebSocket, refuse what is wrong with its handshake, and leave the connection to nobody.
+    """
+    fields = [(name, value) for name, value in request.headers.raw_items() if name.lower() != b"upgrade"]
+    if len(fields) == len(request.headers):
+        return request
+    return h11.Request(method=request.method, target=request.target, headers=fields, http_version=request.http_version)
 
 
 def _origin_form(request: h11.Request, host: bytes, path: bytes) -> h11.Request:

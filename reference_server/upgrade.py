@@ -1,4 +1,7 @@
-"""Requests that ask for a WebSocket: this server has none, so they are answered as the plain GET that they also are."""
+"""Requests over HTTP/2 for a WebSocket: this server has none, so they are answered as a plain GET of the same path.
+
+Over HTTP/1.1 the wish is dropped before anybody sees it (`http1`).
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from conformance.checks.routes_support import NOBODYS_KEY, expect_empty, expect_status
+from conformance.checks.routes_support import NOBODYS_KEY, expect_empty, expect_status, expect_success
 from conformance.checks.workers_support import listed, worker_id
 from conformance.harness import CHAT
 from conformance.harness.marks import clause
@@ -24,14 +24,14 @@ NO_WORKER = {"url": "http://127.0.0.1:9"}
 async def test_shared_key_lists(gateway: Gateway, worker: Worker) -> None:
     """The shared key may list the workers."""
     await gateway.proof(worker, CHAT, {})
-    expect_status(await gateway.get("/workers", key=gateway.keys["shared"]), 200)
+    expect_success(await gateway.get("/workers", key=gateway.keys["shared"]))
 
 
 @clause("auth.shared.admin_get")
 async def test_shared_key_reads(gateway: Gateway, worker: Worker) -> None:
     """The shared key may read one worker."""
     known = await worker_id(gateway, worker.url)
-    expect_status(await gateway.get(f"/workers/{known}", key=gateway.keys["shared"]), 200)
+    expect_success(await gateway.get(f"/workers/{known}", key=gateway.keys["shared"]))
 
 
 @clause("auth.shared.admin_add")
@@ -49,7 +49,7 @@ async def test_shared_key_may_remove(gateway: Gateway) -> None:
 @clause("auth.admin.list_without_key_refused")
 async def test_no_key_no_list(gateway: Gateway) -> None:
     """The list that the key opens is closed without it."""
-    expect_status(await gateway.get("/workers"), 200)
+    expect_success(await gateway.get("/workers"))
     expect_status(await gateway.get("/workers", key=None), 401)
 
 
@@ -57,7 +57,7 @@ async def test_no_key_no_list(gateway: Gateway) -> None:
 async def test_no_key_no_worker(gateway: Gateway, worker: Worker) -> None:
     """The worker that the key shows is hidden without it."""
     known = await worker_id(gateway, worker.url)
-    expect_status(await gateway.get(f"/workers/{known}"), 200)
+    expect_success(await gateway.get(f"/workers/{known}"))
     expect_status(await gateway.get(f"/workers/{known}", key=None), 401)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.routes_support import expect_status
+from conformance.checks.routes_support import expect_status, expect_success
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause, clause_mark
 
@@ -53,7 +53,7 @@ async def test_not_the_bearer_key(gateway: Gateway, worker: Worker, form: str, c
 async def test_scheme_in_any_case(gateway: Gateway, worker: Worker, scheme: str) -> None:
     """The key is found whatever the case of the scheme's name."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[("authorization", f"{scheme} {gateway.keys['shared']}")]), 200)
+    expect_success(await gateway.chat(script, headers=[("authorization", f"{scheme} {gateway.keys['shared']}")]))
     await script.only()
 
 
@@ -62,7 +62,7 @@ async def test_scheme_in_any_case(gateway: Gateway, worker: Worker, scheme: str)
 async def test_header_name_in_any_case(gateway: Gateway, worker: Worker, name: str) -> None:
     """The key is found whatever the case of the header's name."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[(name, f"Bearer {gateway.keys['shared']}")]), 200)
+    expect_success(await gateway.chat(script, headers=[(name, f"Bearer {gateway.keys['shared']}")]))
     await script.only()
 
 
@@ -120,4 +120,4 @@ async def test_list_models_is_public(gateway: Gateway, worker: Worker) -> None:
 async def test_one_model_is_public(gateway: Gateway, worker: Worker) -> None:
     """One model is no more secret than their list."""
     await gateway.proof(worker, CHAT, {})
-    expect_status(await gateway.get(f"/v1/models/{gateway.model}", key=None), 200)
+    expect_success(await gateway.get(f"/v1/models/{gateway.model}", key=None))

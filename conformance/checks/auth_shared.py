@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.routes_support import ERROR_CODE, NOBODYS_KEY, expect_empty, expect_status, per_route, send
+from conformance.checks.routes_support import (
+    ERROR_CODE,
+    NOBODYS_KEY,
+    expect_empty,
+    expect_status,
+    expect_success,
+    per_route,
+    send,
+)
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause, clause_mark
 
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
 async def test_shared_key_opens_inference(gateway: Gateway, worker: Worker, path: str) -> None:
     """The shared key opens the route: the request reaches a worker and is answered."""
     script = worker.script()
-    expect_status(await send(gateway, path, script, key=gateway.keys["shared"]), 200)
+    expect_success(await send(gateway, path, script, key=gateway.keys["shared"]))
     await script.only()
 
 
@@ -27,7 +35,7 @@ async def test_shared_key_opens_inference(gateway: Gateway, worker: Worker, path
 async def test_shared_key_opens_streams(gateway: Gateway, worker: Worker) -> None:
     """The shared key opens a streamed chat completion, which runs to its end."""
     script = worker.script()
-    answer = expect_status(await gateway.chat(script, key=gateway.keys["shared"], stream=True), 200)
+    answer = expect_success(await gateway.chat(script, key=gateway.keys["shared"], stream=True))
     await script.only()
     assert answer.ended_with_done
 

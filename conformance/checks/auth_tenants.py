@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from conformance.checks.auth_admin import NO_WORKER
-from conformance.checks.routes_support import NOBODYS_KEY, expect_empty, expect_status, per_route, send
+from conformance.checks.routes_support import NOBODYS_KEY, expect_empty, expect_status, expect_success, per_route, send
 from conformance.checks.workers_support import listed, worker_id
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause, clause_mark
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def test_tenant_key_opens_inference(gateway: Gateway, worker: Worker, path: str) -> None:
     """A tenant's key opens the route: the request reaches a worker and is answered."""
     script = worker.script()
-    expect_status(await send(gateway, path, script, key=gateway.keys["red"]), 200)
+    expect_success(await send(gateway, path, script, key=gateway.keys["red"]))
     await script.only()
 
 
@@ -38,7 +38,7 @@ async def test_tenant_key_opens_inference(gateway: Gateway, worker: Worker, path
 async def test_every_key_opens_chat(gateway: Gateway, worker: Worker, tenant: str) -> None:
     """Each configured key opens a chat completion by itself."""
     script = worker.script()
-    expect_status(await gateway.chat(script, key=gateway.keys[tenant]), 200)
+    expect_success(await gateway.chat(script, key=gateway.keys[tenant]))
     await script.only()
 
 
@@ -69,20 +69,20 @@ async def test_unauthorized_beside_tenants_says_nothing(gateway: Gateway, worker
 async def test_list_models_stays_public(gateway: Gateway, worker: Worker) -> None:
     """Tenant keys do not close List Models."""
     await gateway.proof(worker, CHAT, {})
-    expect_status(await gateway.get("/v1/models", key=None), 200)
+    expect_success(await gateway.get("/v1/models", key=None))
 
 
 @clause("auth.tenant.shared_key_opens_admin")
 async def test_shared_key_still_lists(gateway: Gateway, worker: Worker) -> None:
     """Beside tenant keys, the shared key still lists the workers."""
     await gateway.proof(worker, CHAT, {})
-    expect_status(await gateway.get("/workers", key=gateway.keys["shared"]), 200)
+    expect_success(await gateway.get("/workers", key=gateway.keys["shared"]))
 
 
 @clause("auth.tenant.admin_list_refused")
 async def test_tenant_does_not_list(gateway: Gateway, worker: Worker) -> None:
     """The key that opens a chat completion does not open the list of workers."""
-    expect_status(await gateway.chat(worker.script(), key=gateway.keys["red"]), 200)
+    expect_success(await gateway.chat(worker.script(), key=gateway.keys["red"]))
     expect_status(await gateway.get("/workers", key=gateway.keys["red"]), 401)
 
 
@@ -120,7 +120,7 @@ async def test_tenant_is_told_nothing(gateway: Gateway) -> None:
 async def test_tenants_alone_are_served(gateway: Gateway, worker: Worker, tenant: str) -> None:
     """Without a shared key, each tenant's key opens a chat completion."""
     script = worker.script()
-    expect_status(await gateway.chat(script, key=gateway.keys[tenant]), 200)
+    expect_success(await gateway.chat(script, key=gateway.keys[tenant]))
     await script.only()
 
 
@@ -140,7 +140,7 @@ async def test_tenants_alone_keep_others_out(gateway: Gateway, worker: Worker, k
 async def test_tenants_alone_leave_list_models_public(gateway: Gateway, worker: Worker) -> None:
     """Tenant keys alone do not close List Models."""
     await gateway.proof(worker, CHAT, {})
-    expect_status(await gateway.get("/v1/models", key=None), 200)
+    expect_success(await gateway.get("/v1/models", key=None))
 
 
 @pytest.mark.parametrize(

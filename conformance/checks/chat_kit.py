@@ -126,10 +126,10 @@ def answer(message: dict[str, Any], finish_reason: str = "stop", **choice: Any) 
 
 
 async def deliver(gateway: Gateway, worker: Worker, *answers: Reply | Wire, **fields: Any) -> Delivery:
-    """Send a chat request, which must be accepted with 200 and reach exactly one worker.
+    """Send a chat request, which must be answered with success and reach exactly one worker.
 
     Raises:
-        Disproved: the gateway refused the request, or answered otherwise than with the worker's 200.
+        Disproved: the gateway refused the request, or no worker got it, or more than one did.
     """
     script = worker.script(*answers)
     filled = with_prompt(body_for(CHAT, gateway.model, PROMPT, fields), script.prompt)
@@ -142,7 +142,7 @@ async def deliver_bytes(gateway: Gateway, worker: Worker, sent: bytes, script: A
         script = worker.script()
         sent = with_prompt(sent, script.prompt)
     exchange = await gateway.post(CHAT, sent)
-    if exchange.status != 200:
+    if not exchange.succeeded:
         raise Disproved("not accepted", f"a request that must be accepted was not: {exchange.brief()}")
     entry = await script.only()
     return Delivery(sent=parse(sent), got=parse(entry.body), exchange=exchange, entry=entry)

@@ -24,7 +24,7 @@ JSON = "application/json"
 async def answer(gateway: Gateway, worker: Worker, **fields: Any) -> Exchange:
     """Ask for a completion that the worker's engine words in its own way."""
     completion = await gateway.completion(worker.script(TWO_PIECES), **fields)
-    assert completion.status == 200, completion.brief()
+    assert completion.succeeded, completion.brief()
     return completion
 
 
@@ -182,7 +182,7 @@ async def test_answer_breaks_off(gateway: Gateway, worker: Worker, end: Close | 
     script = worker.script(Wire(steps=[Head(headers=[("content-type", JSON)]), Chunk(data=body[:60]), end]))
     completion = await gateway.completion(script)
     await script.received()
-    assert completion.status != 200 or not completion.closed_cleanly, completion.brief()
+    assert not completion.succeeded or not completion.closed_cleanly, completion.brief()
 
 
 @clause("completions.response.error_relayed")

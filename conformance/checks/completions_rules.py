@@ -17,7 +17,7 @@ async def accepted(gateway: Gateway, worker: Worker, **fields: Any) -> dict[str,
     script = worker.script()
     answer = await gateway.completion(script, **fields)
     body: dict[str, Any] = (await script.only()).json
-    assert answer.status == 200, answer.brief()
+    assert answer.succeeded, answer.brief()
     return body
 
 

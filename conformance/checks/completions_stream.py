@@ -32,7 +32,7 @@ ONE, FINISH = wire.event(text_chunk("one")), wire.event(text_chunk("", finish="s
 async def stream(gateway: Gateway, worker: Worker, **fields: Any) -> Exchange:
     """Ask for a stream that the worker's engine words in its own way."""
     completion = await gateway.completion(worker.script(PIECES), stream=True, **fields)
-    assert completion.status == 200, completion.brief()
+    assert completion.succeeded, completion.brief()
     assert completion.events, "a stream without an event proves nothing"
     return completion
 
@@ -144,7 +144,7 @@ async def test_usage_is_not_asked_for(gateway: Gateway, worker: Worker) -> None:
     script = worker.script(PIECES)
     completion = await gateway.completion(script, stream=True)
     received = (await script.only()).json
-    assert completion.status == 200
+    assert completion.succeeded
     assert received["stream"] is True
     assert not (received.get("stream_options") or {}).get("include_usage")
 

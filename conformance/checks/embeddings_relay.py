@@ -36,7 +36,7 @@ async def received(gateway: Gateway, worker: Worker, **fields: Any) -> Entry:
     script = worker.script(VECTOR)
     answer = await gateway.embedding(script, **fields)
     entry = await script.only()
-    assert answer.status == 200, answer.brief()
+    assert answer.succeeded, answer.brief()
     return entry
 
 
@@ -155,7 +155,7 @@ async def test_answer_breaks_off(gateway: Gateway, worker: Worker, end: Close | 
     script = worker.script(Wire(steps=[Head(headers=[("content-type", JSON)]), Chunk(data=body[:40]), end]))
     answer = await gateway.embedding(script)
     await script.received()
-    assert answer.status != 200 or not answer.closed_cleanly, answer.brief()
+    assert not answer.succeeded or not answer.closed_cleanly, answer.brief()
 
 
 @clause("embeddings.model.alias")
@@ -210,7 +210,7 @@ async def test_token_ids(gateway: Gateway, worker: Worker, tokens: list[Any]) ->
     script = worker.script(VECTOR)
     answer = await gateway.embedding(script, input=tokens, user=script.marker)
     assert (await script.only()).json["input"] == tokens
-    assert answer.status == 200
+    assert answer.succeeded
 
 
 @clause("embeddings.disconnect")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.checks.routes_support import each_path, expect_code, expect_status
+from conformance.checks.routes_support import each_path, expect_code, expect_status, expect_success
 from conformance.harness.bodies import body_for, encode
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause
@@ -30,7 +30,7 @@ async def test_body_of_the_limit_is_served(gateway: Gateway, worker: Worker, pat
     script = worker.script()
     body = sized(gateway, path, script, LIMIT_BYTES)
     assert len(body) == LIMIT_BYTES
-    expect_status(await gateway.post(path, body), 200)
+    expect_success(await gateway.post(path, body))
     await script.only()
 
 
@@ -75,7 +75,7 @@ async def test_chunked_body_over_the_limit(gateway: Gateway, worker: Worker) -> 
 async def test_response_of_the_limit_is_relayed(gateway: Gateway, worker: Worker) -> None:
     """A worker's response of exactly the limit reaches the client whole."""
     script = worker.script(wire.oversized(LIMIT_BYTES))
-    answer = expect_status(await gateway.chat(script), 200)
+    answer = expect_success(await gateway.chat(script))
     await script.received()
     assert len(answer.body) == LIMIT_BYTES
 
@@ -104,7 +104,7 @@ async def test_streams_may_be_longer(gateway: Gateway, worker: Worker) -> None:
     """A stream of three times the limit arrives whole."""
     piece = {"choices": [{"index": 0, "delta": {"content": "x" * 1000}, "finish_reason": None}]}
     script = worker.script(wire.sse(*[piece] * 60))
-    answer = expect_status(await gateway.chat(script, stream=True), 200)
+    answer = expect_success(await gateway.chat(script, stream=True))
     await script.received()
     assert len(answer.body) > 3 * LIMIT_BYTES
     assert answer.ended_with_done

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance.checks.errors_envelope import check_envelope
-from conformance.checks.routes_support import expect_status
+from conformance.checks.routes_support import expect_status, expect_success
 from conformance.checks.workers_support import Registry, own_fleet, own_model
 from conformance.harness.marks import clause, clause_mark
 from fake_workers import wire
@@ -31,7 +31,7 @@ async def test_only_success_is_health(gateway: Gateway, health: int) -> None:
     model = own_model()
     async with own_fleet(model) as fleet, Registry(gateway) as registry:
         await registry.add(fleet.urls[0])
-        expect_status(await registry.chat(model), 200)
+        expect_success(await registry.chat(model))
         fleet.workers["own0"].health = health
         await registry.until_chat(model, 503)
 

@@ -12,6 +12,7 @@ from conformance.checks.routes_support import (
     NOBODYS_MODEL,
     ROUTED_WORKER,
     expect_status,
+    expect_success,
     per_route,
     send,
     unknown_model,
@@ -34,7 +35,7 @@ PARSE, RANGE, UNKNOWN = {"messages": 5}, {"temperature": 9}, {"model": NOBODYS_M
 async def test_answer_names_its_worker(gateway: Gateway, worker: Worker, path: str) -> None:
     """Whichever worker serves, the header is the URL that worker is registered under."""
     script = worker.script()
-    answer = expect_status(await send(gateway, path, script), 200)
+    answer = expect_success(await send(gateway, path, script))
     await script.only()
     assert answer.headers.get(ROUTED_WORKER) == worker.url
 
@@ -44,7 +45,7 @@ async def test_answer_names_its_worker(gateway: Gateway, worker: Worker, path: s
 async def test_stream_names_its_worker(gateway: Gateway, worker: Worker) -> None:
     """A stream names its worker in the head."""
     script = worker.script()
-    answer = expect_status(await gateway.chat(script, stream=True), 200)
+    answer = expect_success(await gateway.chat(script, stream=True))
     await script.only()
     assert answer.headers.get(ROUTED_WORKER) == worker.url
 
@@ -53,7 +54,7 @@ async def test_stream_names_its_worker(gateway: Gateway, worker: Worker) -> None
 async def test_alias_names_the_worker_behind_it(gateway: Gateway, worker: Worker) -> None:
     """A request by alias names the worker of the canonical model."""
     script = worker.script()
-    answer = expect_status(await gateway.chat(script, model=gateway.alias), 200)
+    answer = expect_success(await gateway.chat(script, model=gateway.alias))
     await script.only()
     assert answer.headers.get(ROUTED_WORKER) == worker.url
 
@@ -96,7 +97,7 @@ async def test_header_names_the_one_that_was_asked(gateway: Gateway) -> None:
 async def test_worker_does_not_name_itself(gateway: Gateway, worker: Worker) -> None:
     """What a worker writes into the header stays behind."""
     script = worker.script(wire.json(200, COMPLETION, [("X-SMG-Routed-Worker-ID", "http://elsewhere.example:1")]))
-    answer = expect_status(await gateway.chat(script), 200)
+    answer = expect_success(await gateway.chat(script))
     await script.received()
     assert "http://elsewhere.example:1" not in answer.headers.get_all(ROUTED_WORKER)
 
@@ -105,7 +106,7 @@ async def test_worker_does_not_name_itself(gateway: Gateway, worker: Worker) -> 
 async def test_routed_worker_is_there_once(gateway: Gateway, worker: Worker) -> None:
     """One worker served, one is named, also when the worker names one itself."""
     script = worker.script(wire.json(200, COMPLETION, [("X-SMG-Routed-Worker-ID", "http://elsewhere.example:1")]))
-    answer = expect_status(await gateway.chat(script), 200)
+    answer = expect_success(await gateway.chat(script))
     await script.received()
     assert len(answer.headers.get_all(ROUTED_WORKER)) == 1
 
@@ -140,7 +141,7 @@ async def test_unauthorized_names_no_worker(gateway: Gateway, worker: Worker) ->
 async def test_list_models_names_no_worker(gateway: Gateway, worker: Worker) -> None:
     """The gateway answers List Models itself."""
     await gateway.proof(worker, CHAT, {})
-    assert ROUTED_WORKER not in expect_status(await gateway.get("/v1/models"), 200).headers
+    assert ROUTED_WORKER not in expect_success(await gateway.get("/v1/models")).headers
 
 
 @pytest.mark.parametrize("fields", [{}, {"stream": True}], ids=["whole", "stream"])
@@ -148,7 +149,7 @@ async def test_list_models_names_no_worker(gateway: Gateway, worker: Worker) -> 
 async def test_success_has_no_error_code(gateway: Gateway, worker: Worker, fields: dict[str, Any]) -> None:
     """The header that marks an error is on no success."""
     script = worker.script()
-    answer = expect_status(await gateway.chat(script, **fields), 200)
+    answer = expect_success(await gateway.chat(script, **fields))
     await script.only()
     assert ERROR_CODE not in answer.headers
 
@@ -166,7 +167,7 @@ async def test_success_has_no_error_code(gateway: Gateway, worker: Worker, field
 async def test_workers_error_code_is_dropped(gateway: Gateway, worker: Worker, name: str) -> None:
     """A worker's copy on a success stays behind, while another header of the same answer arrives."""
     script = worker.script(wire.json(200, COMPLETION, [(name, "of_the_worker"), ("X-Of-The-Worker", "arrives")]))
-    answer = expect_status(await gateway.chat(script), 200)
+    answer = expect_success(await gateway.chat(script))
     await script.received()
     assert answer.json == COMPLETION
     assert ERROR_CODE not in answer.headers
@@ -176,7 +177,7 @@ async def test_workers_error_code_is_dropped(gateway: Gateway, worker: Worker, n
 async def test_workers_error_code_is_dropped_from_streams(gateway: Gateway, worker: Worker) -> None:
     """A worker's copy on a stream stays behind, while the stream arrives."""
     script = worker.script(wire.sse({"choices": []}, headers=[("X-SMG-Error-Code", "of_the_worker")]))
-    answer = expect_status(await gateway.chat(script, stream=True), 200)
+    answer = expect_success(await gateway.chat(script, stream=True))
     await script.received()
     assert answer.ended_with_done
     assert ERROR_CODE not in answer.headers

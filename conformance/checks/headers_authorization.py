@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.routes_support import expect_status
+from conformance.checks.routes_support import expect_success
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause, clause_mark
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 async def test_gateway_keys_are_passed_on(gateway: Gateway, worker: Worker, key: str) -> None:
     """What opened the gateway is what the worker reads in Authorization."""
     script = worker.script()
-    expect_status(await gateway.chat(script, key=gateway.keys[key]), 200)
+    expect_success(await gateway.chat(script, key=gateway.keys[key]))
     entry = await script.only()
     assert entry.header_all("authorization") == [f"Bearer {gateway.keys[key]}"]
 
@@ -35,7 +35,7 @@ async def test_gateway_keys_are_passed_on(gateway: Gateway, worker: Worker, key:
 async def test_any_scheme_is_passed_on(gateway: Gateway, worker: Worker, value: str) -> None:
     """A gateway that asks for no key passes on whatever the client meant for the worker."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[("authorization", value)]), 200)
+    expect_success(await gateway.chat(script, headers=[("authorization", value)]))
     entry = await script.only()
     assert entry.header_all("authorization") == [value]
 
@@ -95,7 +95,7 @@ async def test_provider_key_does_not_replace_authorization(gateway: Gateway, wor
 async def test_unread_headers_change_nothing(gateway: Gateway, worker: Worker, name: str, value: str) -> None:
     """A header whose feature is off is served like no header at all."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[(name, value)]), 200)
+    expect_success(await gateway.chat(script, headers=[(name, value)]))
     await script.only()
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.routes_support import each_path, expect_status, send
+from conformance.checks.routes_support import each_path, expect_success, send
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause, clause_mark
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 async def test_json_is_accepted(gateway: Gateway, worker: Worker, path: str, content_type: str) -> None:
     """The request is served, and the worker receives it."""
     script = worker.script()
-    expect_status(await send(gateway, path, script, [("content-type", content_type)]), 200)
+    expect_success(await send(gateway, path, script, [("content-type", content_type)]))
     await script.only()
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from conformance.checks.routes_support import each_path, expect_status, send
+from conformance.checks.routes_support import each_path, expect_success, send
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import COMPLETIONS, EMBEDDINGS
 from conformance.harness.marks import clause, clause_mark
@@ -177,7 +177,7 @@ async def _none_arrives(
     headers: list[tuple[str, str | None]] = [(name, value.format(token)) for name, value in cases]
     proof = ("X-Correlation-ID", f"proof-{secrets.token_hex(4)}")
     script = worker.script()
-    expect_status(await send(gateway, path, script, [*headers, proof], **fields), 200)
+    expect_success(await send(gateway, path, script, [*headers, proof], **fields))
     check_withheld(await script.only(), token, {name.lower() for name, _ in cases}, proof)
 
 
@@ -207,7 +207,7 @@ async def test_other_id_headers_stay_behind(gateway: Gateway, worker: Worker, na
 async def test_host_is_the_workers_own(gateway: Gateway, worker: Worker) -> None:
     """The worker reads its own address in Host, whatever name the client knows the gateway by."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[("Host", "gateway.example.com")]), 200)
+    expect_success(await gateway.chat(script, headers=[("Host", "gateway.example.com")]))
     entry = await script.only()
     assert entry.header_all("host") == [urlsplit(worker.url).netloc]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.checks.routes_support import each_path, expect_status, send
+from conformance.checks.routes_support import each_path, expect_success, send
 from conformance.harness.bodies import encode
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def test_declared_length_is_true(gateway: Gateway, worker: Worker, path: str) -> None:
     """A body with characters of several bytes: the length the worker is told counts the bytes it gets."""
     script = worker.script()
-    expect_status(await send(gateway, path, script, user="späte Grüße, 世界"), 200)
+    expect_success(await send(gateway, path, script, user="späte Grüße, 世界"))
     entry = await script.only()
     assert all(int(length) == len(entry.body) for length in entry.header_all("content-length"))
     assert entry.body
@@ -40,7 +40,7 @@ async def test_chunked_request_arrives_whole(gateway: Gateway, worker: Worker) -
     """A request sent in chunks reaches the worker as one body under one framing."""
     script = worker.script()
     body = encode(gateway.chat_body(script, user="in three pieces"))
-    expect_status(await gateway.post(CHAT, [body[:10], body[10:50], body[50:]]), 200)
+    expect_success(await gateway.post(CHAT, [body[:10], body[10:50], body[50:]]))
     entry = await script.only()
     assert entry.json["user"] == "in three pieces"
     assert len(entry.header_all("content-length")) + len(entry.header_all("transfer-encoding")) == 1
@@ -50,6 +50,6 @@ async def test_chunked_request_arrives_whole(gateway: Gateway, worker: Worker) -
 async def test_expect_continue_is_served(gateway: Gateway, worker: Worker) -> None:
     """A request with Expect: 100-continue is answered in the end, and the worker gets its body."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[("Expect", "100-continue")]), 200)
+    expect_success(await gateway.chat(script, headers=[("Expect", "100-continue")]))
     entry = await script.only()
     assert entry.json["messages"][0]["content"] == script.prompt

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.routes_support import REQUEST_ID, expect_status
+from conformance.checks.routes_support import REQUEST_ID, expect_success
 from conformance.harness.errors import Disproved
 from conformance.harness.marks import clause, clause_mark
 
@@ -20,7 +20,7 @@ ORDER = ["X-Request-ID", "X-Correlation-ID", "X-Trace-ID", "Request-ID"]
 
 def used(answer: Exchange) -> str:
     """The request id the gateway says it used; Disproved when it names none."""
-    value = expect_status(answer, 200).headers.get(REQUEST_ID)
+    value = expect_success(answer).headers.get(REQUEST_ID)
     if not value:
         raise Disproved("no x-request-id", f"the answer carries no x-request-id: {answer.headers}")
     return value
@@ -147,7 +147,7 @@ async def test_worker_gets_the_replacement(gateway: Gateway, worker: Worker, val
 async def test_malformed_id_is_no_reason_to_refuse(gateway: Gateway, worker: Worker, value: str) -> None:
     """The request is served as if it had brought no id."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[("X-Request-ID", value)]), 200)
+    expect_success(await gateway.chat(script, headers=[("X-Request-ID", value)]))
     await script.only()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.routes_support import COMPLETION, expect_equal, expect_status
+from conformance.checks.routes_support import COMPLETION, expect_equal, expect_status, expect_success
 from conformance.harness.errors import Disproved
 from conformance.harness.marks import clause, clause_mark
 from fake_workers import wire
@@ -35,7 +35,7 @@ async def test_header_passes(gateway: Gateway, worker: Worker, case: str) -> Non
     """The client receives the header once, with the worker's value."""
     name, value = PASSED[case]
     script = worker.script(wire.json(200, COMPLETION, [(name, value)]))
-    answer = expect_status(await gateway.chat(script), 200)
+    answer = expect_success(await gateway.chat(script))
     await script.received()
     assert answer.headers.get_all(name) == [value]
 
@@ -45,7 +45,7 @@ async def test_header_passes(gateway: Gateway, worker: Worker, case: str) -> Non
 async def test_content_type_passes(gateway: Gateway, worker: Worker, content_type: str) -> None:
     """The content type arrives with its parameters, once."""
     script = worker.script(wire.body(200, wire.compact(COMPLETION), content_type))
-    answer = expect_status(await gateway.chat(script), 200)
+    answer = expect_success(await gateway.chat(script))
     await script.received()
     assert answer.headers.get_all("content-type") == [content_type]
 
@@ -59,7 +59,7 @@ async def test_repeated_header_keeps_every_value(
 ) -> None:
     """Every value arrives, in order; only Set-Cookie may not be joined into one line."""
     script = worker.script(wire.json(200, COMPLETION, [(name, value) for value in values]))
-    answer = expect_status(await gateway.chat(script), 200)
+    answer = expect_success(await gateway.chat(script))
     await script.received()
     received = answer.headers.get_all(name)
     joined = [part.strip() for part in ",".join(received).split(",")]
@@ -70,7 +70,7 @@ async def test_repeated_header_keeps_every_value(
 async def test_header_passes_with_a_stream(gateway: Gateway, worker: Worker) -> None:
     """A stream arrives with the worker's own header."""
     script = worker.script(wire.sse({"choices": []}, headers=[("X-Of-The-Worker", "streamed")]))
-    answer = expect_status(await gateway.chat(script, stream=True), 200)
+    answer = expect_success(await gateway.chat(script, stream=True))
     await script.received()
     assert answer.headers.get_all("x-of-the-worker") == ["streamed"]
 
@@ -91,7 +91,7 @@ async def test_compressed_body_is_readable(gateway: Gateway, worker: Worker) -> 
     plain = wire.compact(COMPLETION)
     packed = gzip.compress(plain, mtime=0)
     script = worker.script(wire.body(200, packed, "application/json", [("Content-Encoding", "gzip")]))
-    answer = expect_status(await gateway.chat(script, headers=[("Accept-Encoding", "gzip")]), 200)
+    answer = expect_success(await gateway.chat(script, headers=[("Accept-Encoding", "gzip")]))
     await script.received()
     coding = answer.headers.get_all("content-encoding")
     if (coding, answer.body) not in [(["gzip"], packed), ([], plain)]:
@@ -113,7 +113,7 @@ async def test_connection_header_stays_behind(gateway: Gateway, worker: Worker, 
     """The header of the worker's connection stays there, while the answer arrives with its other header."""
     fields = HOP[case]
     script = worker.script(wire.json(200, COMPLETION, [*fields, ("X-Of-The-Worker", "arrives")]))
-    answer = expect_status(await gateway.chat(script), 200)
+    answer = expect_success(await gateway.chat(script))
     await script.received()
     name, value = fields[-1]
     if value in answer.headers.get_all(name):
@@ -135,7 +135,7 @@ async def test_answer_is_framed_anew(gateway: Gateway, worker: Worker, chunked: 
         ]
     )
     script = worker.script(pieces if chunked else wire.json(200, COMPLETION))
-    answer = expect_status(await gateway.chat(script), 200)
+    answer = expect_success(await gateway.chat(script))
     await script.received()
     assert answer.closed_cleanly
     assert (answer.body, answer.trailing) == (data, b"")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.checks.routes_support import COMPLETION, expect_status, send
+from conformance.checks.routes_support import COMPLETION, expect_success, send
 from conformance.checks.workers_support import Registry, inference, own_fleet, own_model
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
 from conformance.harness.marks import clause, clause_mark
@@ -61,7 +61,7 @@ def _cases(prefix: str, hints: dict[str, list[str]], names: list[str] | None = N
 async def test_token_hint_is_no_error(gateway: Gateway, worker: Worker, value: str) -> None:
     """Well-formed or not, the hint is never a reason not to serve."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[(TOKENS, value)]), 200)
+    expect_success(await gateway.chat(script, headers=[(TOKENS, value)]))
     await script.only()
 
 
@@ -69,7 +69,7 @@ async def test_token_hint_is_no_error(gateway: Gateway, worker: Worker, value: s
 async def test_routing_key_is_no_error(gateway: Gateway, worker: Worker, value: str) -> None:
     """Whatever the key is, it is never a reason not to serve."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[(KEY, value)]), 200)
+    expect_success(await gateway.chat(script, headers=[(KEY, value)]))
     await script.only()
 
 
@@ -122,7 +122,7 @@ async def test_hints_on_other_requests(
 ) -> None:
     """Hints are read on every inference route and with streams, and disturb none of them."""
     script = worker.script()
-    expect_status(await send(gateway, path, script, [hint], **fields), 200)
+    expect_success(await send(gateway, path, script, [hint], **fields))
     await script.only()
 
 
@@ -130,7 +130,7 @@ async def test_hints_on_other_requests(
 async def test_both_hints(gateway: Gateway, worker: Worker) -> None:
     """A request with both hints is served."""
     script = worker.script()
-    expect_status(await gateway.chat(script, headers=[(TOKENS, "1,2,3"), (KEY, "key-17")]), 200)
+    expect_success(await gateway.chat(script, headers=[(TOKENS, "1,2,3"), (KEY, "key-17")]))
     await script.only()
 
 
@@ -158,7 +158,7 @@ async def test_hints_leave_the_answer_alone(
 ) -> None:
     """The answer to a hinted request is the worker's, byte for byte."""
     script = worker.script(wire.json(200, COMPLETION))
-    answer = expect_status(await gateway.chat(script, headers=headers), 200)
+    answer = expect_success(await gateway.chat(script, headers=headers))
     await script.only()
     assert answer.body == wire.compact(COMPLETION)
 
@@ -171,6 +171,6 @@ async def test_round_robin_does_not_stick(gateway: Gateway) -> None:
         for url in fleet.urls:
             await registry.add(url)
         for _ in range(6):
-            expect_status(await registry.chat(model, headers=[(KEY, "key-17")]), 200)
+            expect_success(await registry.chat(model, headers=[(KEY, "key-17")]))
         counts = [len(inference(fleet, name)) for name in fleet.workers]
         assert counts == [3, 3]

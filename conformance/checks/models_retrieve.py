@@ -19,7 +19,7 @@ async def test_served_model(gateway: Gateway, worker: Worker) -> None:
     """A served model's own path gives its entry of the list."""
     listed = entry_of(await entries(gateway), worker)
     retrieved = await gateway.get(f"{MODELS}/{worker.model}")
-    assert retrieved.status == 200
+    assert retrieved.succeeded
     assert retrieved.json == listed
 
 
@@ -35,7 +35,7 @@ async def test_name_with_a_slash(gateway: Gateway, worker: Worker) -> None:
     """A model whose name has a slash is found under its path, the slash encoded."""
     assert "/" in worker.model, "this configuration needs a model with a slash in its name"
     retrieved = await gateway.get(f"{MODELS}/{quote(worker.model, safe='')}")
-    assert retrieved.status == 200
+    assert retrieved.succeeded
     assert retrieved.json["id"] == worker.model
 
 
@@ -43,5 +43,5 @@ async def test_name_with_a_slash(gateway: Gateway, worker: Worker) -> None:
 async def test_alias(gateway: Gateway) -> None:
     """An alias's path gives the entry of the model it stands for."""
     retrieved = await gateway.get(f"{MODELS}/{gateway.alias}")
-    assert retrieved.status == 200
+    assert retrieved.succeeded
     assert retrieved.json["id"] == gateway.alias_of

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conformance.checks.raw_support import CRLF, Raw
+from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause
 
@@ -158,6 +159,8 @@ async def test_endless_head(gateway: Gateway, worker: Worker) -> None:
     talk = await raw.say(raw.head()[:-2], *endless, closing=True)
     await raw.refused(talk, TOO_LARGE)
     assert talk.closed
+    if talk.status is None and talk.sent_all:
+        raise Disproved("read to its end", f"closed only when all 16 MiB had been read: {talk.brief()}")
 
 
 @pytest.mark.parametrize("leading", [b"\r\n", b"\r\n\r\n"], ids=["one", "two"])

@@ -25,7 +25,7 @@ async def test_chunked_answer_breaks_off(gateway: Gateway, worker: Worker, end: 
     script = worker.script(Wire(steps=[Head(headers=[("content-type", JSON)]), Chunk(data=ANSWER[:60]), end]))
     chat = await gateway.chat(script)
     await script.received()
-    assert chat.status != 200 or not chat.closed_cleanly, chat.brief()
+    assert not chat.succeeded or not chat.closed_cleanly, chat.brief()
 
 
 @clause("chat.response.truncated_length")
@@ -36,7 +36,7 @@ async def test_answer_shorter_than_announced(gateway: Gateway, worker: Worker, e
     script = worker.script(Wire(steps=[head, Raw(data=ANSWER), end]))
     chat = await gateway.chat(script)
     await script.received()
-    assert chat.status != 200 or not chat.closed_cleanly, chat.brief()
+    assert not chat.succeeded or not chat.closed_cleanly, chat.brief()
 
 
 @clause("chat.response.one_dispatch")
@@ -44,7 +44,7 @@ async def test_success_is_dispatched_once(gateway: Gateway, worker: Worker) -> N
     """A request answered with success reached a worker once, and no second time after its answer."""
     script = worker.script(Reply(pieces=["once"]))
     chat = await gateway.chat(script)
-    assert chat.status == 200
+    assert chat.succeeded
     # A later request has come and gone meanwhile: whatever else the gateway had to send has been sent.
     await gateway.chat(worker.script(Reply(pieces=["later"])))
     assert len(await script.received()) == 1

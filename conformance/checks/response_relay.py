@@ -28,7 +28,7 @@ async def relayed(gateway: Gateway, worker: Worker, body: bytes, **fields: Any) 
     script = worker.script(wire.body(200, body, JSON))
     chat = await gateway.chat(script, **fields)
     await script.only()
-    assert chat.status == 200, chat.brief()
+    assert chat.succeeded, chat.brief()
     return chat
 
 

@@ -19,7 +19,7 @@ TWO_PIECES = Reply(pieces=["The capital", " of France is Paris."], prompt_tokens
 async def answer(gateway: Gateway, worker: Worker, **fields: Any) -> Exchange:
     """Ask for a completion that the worker's engine words in its own way."""
     chat = await gateway.chat(worker.script(TWO_PIECES), **fields)
-    assert chat.status == 200, chat.brief()
+    assert chat.succeeded, chat.brief()
     return chat
 
 

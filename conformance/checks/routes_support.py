@@ -71,6 +71,13 @@ def expect_status(answer: Exchange, *wanted: int) -> Exchange:
     return answer
 
 
+def expect_success(answer: Exchange) -> Exchange:
+    """The answer, if it is a success; Disproved otherwise. For checks that are about something else than which one."""
+    if not answer.succeeded:
+        raise Disproved("another status", f"expected a success: {answer.brief()}")
+    return answer
+
+
 def expect_equal(kind: str, found: object, wanted: object) -> None:
     """What was found, if it is what was wanted; Disproved of this kind otherwise."""
     if found != wanted:

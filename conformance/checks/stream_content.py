@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.checks.stream_support import chunk, content_of, delta_chunk
+from conformance.checks.stream_support import chunk, content_of, delta_chunk, relayed_chunks
 from conformance.harness import clause
-from fake_workers import wire
 
 if TYPE_CHECKING:
     from conformance.harness import Gateway, Worker
-
-
-async def relayed_chunks(gateway: Gateway, worker: Worker, *chunks: dict[str, Any], **fields: Any) -> list[Any]:
-    """Let the worker stream these chunks and return those the client got."""
-    script = worker.script(wire.sse(*chunks))
-    chat = await gateway.chat(script, stream=True, **fields)
-    await script.only()
-    assert chat.ended_with_done, chat.brief()
-    return chat.chunks
 
 
 @clause("chat.stream.relay.reasoning")

@@ -19,7 +19,7 @@ async def ended(gateway: Gateway, worker: Worker, *parts: bytes) -> Exchange:
     script = worker.script(stream_of(*parts))
     chat = await gateway.chat(script, stream=True)
     await script.completed()
-    assert chat.status == 200, chat.brief()
+    assert chat.succeeded, chat.brief()
     assert chat.events, "a stream without an event proves nothing"
     return chat
 

@@ -22,7 +22,7 @@ async def relayed(gateway: Gateway, worker: Worker, *parts: bytes) -> Exchange:
     script = worker.script(stream_of(*parts))
     chat = await gateway.chat(script, stream=True)
     await script.only()
-    assert chat.status == 200, chat.brief()
+    assert chat.succeeded, chat.brief()
     return chat
 
 

@@ -19,7 +19,7 @@ PIECES = Reply(pieces=["Hello", ", ", "world", "!"], prompt_tokens=9, completion
 async def stream(gateway: Gateway, worker: Worker, reply: Reply = PIECES, **fields: Any) -> Exchange:
     """Ask for a stream that the worker's engine words in its own way."""
     chat = await gateway.chat(worker.script(reply), stream=True, **fields)
-    assert chat.status == 200, chat.brief()
+    assert chat.succeeded, chat.brief()
     assert chat.events, "a stream without an event proves nothing"
     return chat
 

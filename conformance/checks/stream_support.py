@@ -15,7 +15,7 @@ from fake_workers.script import Chunk, End, Wire
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from conformance.harness import Event, Exchange
+    from conformance.harness import Event, Exchange, Gateway, Worker
     from fake_workers.journal import Entry
     from fake_workers.script import Step
 
@@ -145,3 +145,11 @@ def felt_after_s(entry: Entry, left_at: float) -> float:
     """Return how long after the client left the worker felt it, in seconds."""
     assert entry.peer_closed_at is not None
     return entry.peer_closed_at - left_at
+
+
+async def relayed_chunks(gateway: Gateway, worker: Worker, *chunks: dict[str, Any], **fields: Any) -> list[Any]:
+    """Let the worker stream these chat chunks and return those the client got; how the stream ends is not asked."""
+    script = worker.script(wire.sse(*chunks))
+    chat = await gateway.chat(script, stream=True, **fields)
+    await script.only()
+    return chat.chunks

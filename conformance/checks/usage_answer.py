@@ -20,7 +20,7 @@ async def usage_of(gateway: Gateway, worker: Worker, usage: Any, **fields: Any) 
     script = worker.script(wire.json(200, completion_answer(usage=usage)))
     chat = await gateway.chat(script, **fields)
     await script.only()
-    assert chat.status == 200, chat.brief()
+    assert chat.succeeded, chat.brief()
     return chat.json["usage"]
 
 

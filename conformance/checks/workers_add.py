@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.checks.routes_support import expect_status
+from conformance.checks.routes_support import expect_status, expect_success
 from conformance.checks.workers_support import Registry, inference, listed, own_fleet, own_model
 from conformance.harness.marks import clause, clause_mark
 
@@ -38,7 +38,7 @@ async def test_location_is_the_workers_path(gateway: Gateway) -> None:
     async with own_fleet(own_model()) as fleet, Registry(gateway) as registry:
         answer = await _accepted(registry, fleet.urls[0])
         assert _location(answer).startswith("/workers/")
-        expect_status(await gateway.get(_location(answer)), 200)
+        expect_success(await gateway.get(_location(answer)))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_workers_own_key(gateway: Gateway, headers: list[tuple[str, str | 
     model = own_model()
     async with own_fleet(model) as fleet, Registry(gateway) as registry:
         await registry.add(fleet.urls[0], api_key="sk-of-the-worker")
-        expect_status(await registry.chat(model, headers), 200)
+        expect_success(await registry.chat(model, headers))
         assert [entry.header_all("authorization") for entry in inference(fleet)] == [[wanted]]
 
 
@@ -207,7 +207,7 @@ async def test_duplicate_changes_nothing(gateway: Gateway) -> None:
         known = await registry.add(fleet.urls[0])
         expect_status(await registry.post({"url": fleet.urls[0], "models": [{"id": own_model()}]}), 409)
         assert [entry["id"] for entry in await listed(gateway) if entry.get("url") == fleet.urls[0]] == [known]
-        expect_status(await registry.chat(model), 200)
+        expect_success(await registry.chat(model))
 
 
 @clause("workers_api.error.shape")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.checks.routes_support import expect_status
+from conformance.checks.routes_support import expect_status, expect_success
 from conformance.checks.workers_support import Registry, inference, own_fleet, own_model, stranger
 from conformance.harness.bodies import body_for
 from conformance.harness.gateway import CHAT
@@ -36,7 +36,7 @@ async def test_removed_worker_is_gone(gateway: Gateway) -> None:
     """In the end the id is unknown."""
     async with own_fleet(own_model()) as fleet, Registry(gateway) as registry:
         known = await registry.add(fleet.urls[0])
-        expect_status(await registry.get(known), 200)
+        expect_success(await registry.get(known))
         expect_status(await registry.delete(known), 202)
         await registry.until_gone(known)
 
@@ -47,7 +47,7 @@ async def test_removed_worker_gets_no_new_requests(gateway: Gateway) -> None:
     model = own_model()
     async with own_fleet(model) as fleet, Registry(gateway) as registry:
         known = await registry.add(fleet.urls[0])
-        expect_status(await registry.chat(model), 200)
+        expect_success(await registry.chat(model))
         expect_status(await registry.delete(known), 202)
         # The removal is a job of its own: it has begun when the worker is no longer shown as healthy.
         await registry.until_chat(model, 404, 503)
@@ -81,7 +81,7 @@ async def test_model_goes_with_its_last_worker(gateway: Gateway) -> None:
     model = own_model()
     async with own_fleet(model) as fleet, Registry(gateway) as registry:
         known = await registry.add(fleet.urls[0])
-        expect_status(await registry.chat(model), 200)
+        expect_success(await registry.chat(model))
         await registry.delete(known)
         await registry.until_gone(known)
         expect_status(await registry.chat(model), 404)
@@ -110,7 +110,7 @@ async def test_other_worker_goes_on(gateway: Gateway) -> None:
         await registry.until_gone(first)
         before = [len(inference(fleet, name)) for name in fleet.workers]
         for _ in range(4):
-            expect_status(await registry.chat(model), 200)
+            expect_success(await registry.chat(model))
         assert [len(inference(fleet, name)) for name in fleet.workers] == [before[0], before[1] + 4]
 
 

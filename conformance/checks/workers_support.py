@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from conformance.checks.routes_support import expect_status
+from conformance.checks.routes_support import expect_status, expect_success
 from conformance.harness.bodies import body_for
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
@@ -30,7 +30,7 @@ LOOK_EVERY_S = 0.05
 
 async def listed(gateway: Gateway) -> list[dict[str, Any]]:
     """The workers of GET /workers; Disproved when there is no such array."""
-    body = expect_status(await gateway.get("/workers"), 200).json
+    body = expect_success(await gateway.get("/workers")).json
     workers = body.get("workers") if isinstance(body, dict) else None
     if not isinstance(workers, list):
         raise Disproved("no array of workers", f"GET /workers answered without an array `workers`: {str(body)[:300]}")

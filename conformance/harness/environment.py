@@ -259,13 +259,17 @@ async def _routed(environment: Environment, control: Control, model: str, worker
         )
         if exchange is None:
             return f"{model}: connection refused"
-        if exchange.status != 200:
+        if not exchange.succeeded:
             return f"{model}: {exchange.brief()}"
         seen = [entry.worker for entry in await control.entries(marker, at_least=1, within_s=1.0)]
     except Disproved as problem:
         return f"{model}: {problem}"
     else:
         expected = f"expected [{worker!r}]"
-        return "" if seen == [worker] else f"{model}: answered 200, but the workers that saw it are {seen}, {expected}"
+        return (
+            ""
+            if seen == [worker]
+            else f"{model}: answered with success, but the workers that saw it are {seen}, {expected}"
+        )
     finally:
         await control.forget(marker)

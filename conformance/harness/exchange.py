@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Literal
 
 from conformance.harness.errors import Disproved
@@ -86,6 +87,11 @@ class Exchange:
         """The last `size` bytes received belong to the next answer on the connection."""
         del self._raw[len(self._raw) - size :]
         self.trailing = b""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the status says success (2xx). Which success is a clause of its own; other checks ask no more."""
+        return self.status is not None and HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
     @property
     def text(self) -> str:

@@ -225,7 +225,7 @@ class Gateway:
         *,
         key: Any = OMIT,
     ) -> Proof:
-        """Proof that this request reaches a worker and is answered with 200; remembered for the rest of the run.
+        """Proof that this request reaches a worker and is answered with success; remembered for the rest of the run.
 
         `valid` is what it is in `refuses`.
         """
@@ -234,10 +234,10 @@ class Gateway:
         if cache_key not in self._proofs:
             script = worker.script()
             exchange = await self._send_marked(script, path, body, headers, key)
-            if exchange.status != 200:
+            if not exchange.succeeded:
                 raise Disproved(
                     "the valid twin is refused",
-                    f"the valid twin of the request is not answered with 200: {exchange.brief()}",
+                    f"the valid twin of the request is not answered with success: {exchange.brief()}",
                 )
             self._proofs[cache_key] = observed(f"POST {path} {str(valid)[:200]}", await script.only())
         return self._proofs[cache_key]
@@ -276,7 +276,7 @@ class Gateway:
         wanted = (status,) if isinstance(status, int) else status
         if exchange.status not in wanted:
             raise Disproved(
-                "not refused" if exchange.status == 200 else "refused with another status",
+                "not refused" if exchange.succeeded else "refused with another status",
                 f"expected a refusal with {' or '.join(map(str, wanted))}: {exchange.brief()}",
             )
         await script.never_seen(because=proof)

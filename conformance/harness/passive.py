@@ -48,7 +48,7 @@ def look(exchanges: Sequence[Exchange], scripts: Sequence[Scripted]) -> list[lis
     bytewise = {each.marker for each in scripts if any(isinstance(answer, Wire) for answer in each.script.answers)}
     found = []
     for exchange in exchanges:
-        if exchange.status != 200 or find_marker(exchange.request) in bytewise:
+        if not exchange.succeeded or find_marker(exchange.request) in bytewise:
             continue
         kind = _kind(exchange)
         shape = next((each for each in SHAPES if each.path == exchange.target and each.kind == kind), None)

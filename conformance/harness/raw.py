@@ -74,11 +74,13 @@ class Conversation:
         end: who ended the connection before the client did: `closed` (FIN) or `reset` by the gateway, `open` if it
             left it open until it had been quiet for a while.
         sent_all: whether every step was written.
+        gave_up: whether the client half-closed because nothing had come for too long.
     """
 
     answers: list[Exchange]
     end: Literal["open", "closed", "reset"]
     sent_all: bool
+    gave_up: bool
 
     @property
     def first(self) -> Exchange:
@@ -113,6 +115,7 @@ class _Line:
         self.writer = writer
         self.answers = answers
         self.sent_all = False
+        self.gave_up = False
         self.end: Literal["open", "closed", "reset"] = "open"
         self.last_byte = time.monotonic()  # of either side
 
@@ -213,7 +216,7 @@ async def converse(
         writer.transport.abort()
         answers.finish("aborted", time.monotonic())
         gateway.exchanges += answers.exchanges[1:]
-    talk = Conversation(answers.exchanges, end, line.sent_all)
+    talk = Conversation(answers.exchanges, end, line.sent_all, line.gave_up)
     if line.end == "open" and not answers.begun:
         raise Disproved("hangs", f"neither an answer nor the end of the connection within {within_s:g} s")
     return talk
@@ -223,7 +226,6 @@ async def _listen(
     line: _Line, sender: asyncio.Task[None], expected: int, patience: tuple[float, float], deadline: float
 ) -> None:
     """Read until the gateway closes, has given the answers expected and is quiet, or has used up its bound."""
-    half_closed = False
     while line.end == "open" and time.monotonic() < deadline:
         if await line.read(min(QUIET_S, deadline - time.monotonic())):
             continue
@@ -235,8 +237,8 @@ async def _listen(
         if line.answers.complete >= expected:
             if silent_s >= quiet_s:
                 return
-        elif not half_closed and silent_s > patience_s:
-            half_closed = True
+        elif not line.gave_up and silent_s > patience_s:
+            line.gave_up = True
             with contextlib.suppress(OSError, RuntimeError):  # the other side was faster
                 line.writer.write_eof()
 

@@ -1,8 +1,7 @@
-"""Two gateways that read HTTP wrongly, for the checks of raw bytes to notice.
+"""A gateway that reads HTTP wrongly, for the checks of raw bytes to notice.
 
-`Careless` believes everything: the length before the chunks, any digits anywhere, any line end, a field in a fold, a
-body that stops early. It leaves every connection open, and does not read what it does not want. `Fussy` believes
-nothing: it takes a request only when it comes in one read, plain, with a length. Both relay honest requests.
+It believes everything: the length before the chunks, any digits anywhere, any line end, a field in a fold, a body that
+stops early. It leaves every connection open, and does not read what it does not want. Honest requests it relays.
 """
 
 from __future__ import annotations
@@ -80,8 +79,6 @@ class Careless:
             while (request := await self.read(reader)) is not None:
                 # Each answer is written when it is ready, whoever asked first.
                 answering.add(asyncio.create_task(self._answer(request, writer)))
-                if not self.goes_on(request):
-                    break
         if any(not task.done() for task in answering) and reader.at_eof():
             # The client has sent its end: whatever it waits for is given up, and not even that is told properly.
             for task in answering:
@@ -89,11 +86,6 @@ class Careless:
             writer.write(_json(500, {"error": {"message": "no", "code": "gone"}}))
         await asyncio.gather(*answering, return_exceptions=True)
         writer.close()
-
-    def goes_on(self, request: Read) -> bool:
-        """Whether the connection is read from behind that request."""
-        del request
-        return True
 
     async def read(self, reader: asyncio.StreamReader) -> Read | None:
         """The next request, as this gateway understands it; None at the end."""
@@ -177,30 +169,6 @@ class Careless:
         finally:
             writer.close()
         return answer.replace(b"Connection: close\r\n", b"").replace(b"connection: close\r\n", b"")
-
-
-class Fussy(Careless):
-    """Takes what comes in one read, plain, with a length, and answers 500 to everything else."""
-
-    plain = re.compile(rb"(GET|POST) (/\S{0,100}) HTTP/1\.1\r\n((?:[!-9;-~]+: [ -~]*\r\n)*)\r\n(.*)", re.DOTALL)
-
-    async def read(self, reader: asyncio.StreamReader) -> Read | None:
-        """One read, one request."""
-        data = await reader.read(1 << 16)
-        if not data:
-            return None
-        found = self.plain.match(data)
-        lines = [b"", *found[3].split(b"\r\n")[:-1]] if found else []
-        names = {line.partition(b":")[0].lower(): line.partition(b":")[2].strip() for line in lines}
-        body = found[4] if found else b""
-        odd = {b"transfer-encoding", b"expect", b"upgrade", b"connection", b"trailer"} & names.keys()
-        if found is None or odd or (found[1] == b"POST" and names.get(b"content-length") != b"%d" % len(body)):
-            return Read("GET", "/broken", [])
-        return Read(found[1].decode(), found[2].decode(), lines, body)
-
-    def goes_on(self, request: Read) -> bool:
-        """Not behind what it did not understand."""
-        return request.target != "/broken"
 
 
 def _json(status: int, value: object) -> bytes:

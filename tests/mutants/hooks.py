@@ -35,6 +35,7 @@ FROM_SCOPE = "reference_server.call:from_scope"
 REFUSAL = "reference_server.answers:refusal"
 TO_WORKER = "reference_server.header_rules:to_worker"
 TO_CLIENT = "reference_server.header_rules:to_client"
+WORKER_HEAD = "aiohttp.http_writer:_serialize_headers"
 
 
 class Number(RawJSON):
@@ -114,6 +115,11 @@ def body_bytes(edit: Callable[[bytes], bytes]) -> Vice:
 def to_worker(edit: Callable[[Headers, Headers], Headers]) -> Vice:
     """The headers for the worker: the edit takes them, and those of the client."""
     return swap(TO_WORKER, lambda original, headers, *rest: edit(original(headers, *rest), list(headers)))
+
+
+def worker_head(edit: Callable[[bytes], bytes]) -> Vice:
+    """The bytes of the head for the worker, behind all that a library would refuse to write; the edit changes them."""
+    return swap(WORKER_HEAD, lambda original, *rest: edit(bytes(original(*rest))))
 
 
 def to_client(edit: Callable[[Headers, Headers], Headers]) -> Vice:

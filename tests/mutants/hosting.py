@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from quart import Quart
 
     from reference_server.settings import Settings
+    from tests.mutants.fronts import Reading
     from tests.mutants.vice import Front
+
+    Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 HOST = "127.0.0.1"
 READY_WITHIN_S = 4.0
 HELD_S = 20.0
+LINGER_S = 1.0
 
 
 @dataclass
@@ -115,36 +119,64 @@ async def listen(base: Base, vice: Vice | None, port: int = 0) -> Listening:
         )
     )
     if front:
-        found._proxy = await asyncio.start_server(lambda *ends: _proxy(front, inner, *ends), HOST, port)
+        found._proxy = await asyncio.start_server(lambda *ends: _proxy(front, inner, ends), HOST, port)
         found.url = f"http://{HOST}:{found._proxy.sockets[0].getsockname()[1]}"
     return found
 
 
-async def _proxy(front: Front, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _towards(front: Front, reading: Reading, client: Ends, gateway: Ends) -> None:
+    """What the client writes, as it was read; the front's own answers go back."""
+    with contextlib.suppress(OSError):
+        while not reading.closed:
+            data = await client[0].read(65536)
+            gateway[1].write(reading.feed(data) if data else reading.end())
+            client[1].write(reading.said())
+            await asyncio.gather(gateway[1].drain(), client[1].drain())
+            if not data:
+                break
+        if gateway[1].can_write_eof() and not front.held and reading.passes_end:
+            gateway[1].write_eof()
+
+
+async def _back(front: Front, reading: Reading, client: Ends, gateway: Ends) -> None:
+    """What the gateway answers."""
+    with contextlib.suppress(OSError):
+        while data := await gateway[0].read(65536):
+            client[1].write(front.to_client(reading.answered(data)))
+            await client[1].drain()
+        if client[1].can_write_eof() and not front.held:
+            client[1].write_eof()
+
+
+async def _proxy(front: Front, port: int, client: Ends) -> None:
     """One connection through the front."""
-    inner_reader, inner_writer = await asyncio.open_connection(HOST, port)
-
-    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, edit: Any) -> None:
-        with contextlib.suppress(OSError):
-            while data := await source.read(65536):
-                sink.write(edit(data))
-                await sink.drain()
-            if sink.can_write_eof() and not front.held:
-                sink.write_eof()
-
-    up = asyncio.ensure_future(pump(reader, inner_writer, front.to_gateway))
-    down = asyncio.ensure_future(pump(inner_reader, writer, front.to_client))
+    gateway = await asyncio.open_connection(HOST, port)
+    reading = front.open()
+    up = asyncio.ensure_future(_towards(front, reading, client, gateway))
+    down = asyncio.ensure_future(_back(front, reading, client, gateway))
     try:
         await asyncio.wait({down, up}, return_when=asyncio.FIRST_COMPLETED)
-        if up.done() and not down.done():
+        if up.done() and not down.done() and not reading.closed:
             await asyncio.wait({down}, timeout=30)
     finally:
         if front.held:
             await asyncio.wait({up}, timeout=HELD_S)
+        reading.over()
         for end in (up, down):
             end.cancel()
-        for sink in (writer, inner_writer):
-            sink.close()
+        gateway[1].close()
+        await _linger(client)
+        client[1].close()
+
+
+async def _linger(client: Ends) -> None:
+    """Read on for a while what the client still writes: closed before that, its answer might be lost."""
+    with contextlib.suppress(OSError, TimeoutError):
+        if client[1].can_write_eof():
+            client[1].write_eof()
+        async with asyncio.timeout(LINGER_S):
+            while await client[0].read(65536):
+                pass
 
 
 def settings_of(arguments: Sequence[str]) -> Settings:

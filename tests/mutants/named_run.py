@@ -6,6 +6,7 @@ import asyncio
 import fnmatch
 import json
 import multiprocessing
+import zlib
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tests.mutants import judge, named, trial
+from tests.mutants.reasons import reasons
 from tests.mutants.trial import Subject
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 MATRIX = Path(__file__).parent / "matrix.json"
 Scope = Literal["declared", "near", "all"]
-SAMPLE_EVERY = 40  # beyond its surroundings, a mutant is tried with every 40th check
+SAMPLE_EVERY = 40  # beyond its surroundings, a mutant is tried with one check in so many, always the same ones
 
 
 @dataclass
@@ -71,11 +73,11 @@ def chosen(mutant: Mutant, checks: Mapping[str, Check], scope: Scope) -> list[Ch
     # The declared checks, one case of every other function of their modules, and a thin sample of everything else.
     seen = {check.written for check in own}
     near = []
-    for index, check in enumerate(written):
+    for check in written:
         if check in own or (check.nodeid.partition("::")[0] in modules and check.written not in seen):
             near.append(check)
             seen.add(check.written)
-        elif index % SAMPLE_EVERY == 0:
+        elif zlib.crc32(check.nodeid.encode()) % SAMPLE_EVERY == 0:
             near.append(check)
     return near
 
@@ -94,7 +96,10 @@ def _shard(names: Sequence[str], scope: Scope, *, loud: bool) -> list[Row]:
     """Try mutants in this process; a check that also fails without any mutant counts for none."""
     checks = judge.collect()
     mutants = named.mutants()
-    subjects = [Subject(name, {"named": name}, chosen(mutants[name], checks, scope)) for name in names]
+    subjects = [
+        Subject(name, {"named": name}, chosen(mutants[name], checks, scope), alone=mutants[name].alone)
+        for name in names
+    ]
     asyncio.run(trial.run(subjects, loud=loud))
     false = asyncio.run(trial.confirm(subjects, loud=loud))
     return [_row(subject, false) for subject in subjects]
@@ -116,10 +121,16 @@ def _row(subject: Subject, false: set[str]) -> Row:
 
 
 def accept(rows: Iterable[Row]) -> None:
-    """Write what was seen into the matrix; what it says of mutants that were not run stays, of unknown ones goes."""
+    """Write what was seen into the matrix; what it says of mutants that were not run stays, of unknown ones goes.
+
+    Of a broad mutant only the clauses it is about are written down: what else it breaks is nearly everything.
+    """
     known = named.mutants()
     merged = {name: list(clauses) for name, clauses in matrix().items() if name in known}
-    merged |= {row.name: row.killed for row in rows if not row.problem}
+    for row in rows:
+        if not row.problem:
+            broad = reasons().why("broad", row.name)
+            merged[row.name] = sorted(said(known[row.name], row.killed)) if broad else row.killed
     lines = [f"{json.dumps(name)}: {json.dumps(merged[name])}" for name in sorted(merged)]
     MATRIX.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     matrix.cache_clear()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spec import clauses, openapi
-from tests.mutants import automatic, named, named_run, verdicts
+from tests.mutants import automatic, judge, named, named_run, verdicts
+from tests.mutants.reasons import reasons
 from tests.support import running
 
 if TYPE_CHECKING:
@@ -105,6 +106,12 @@ def test_the_matrix_is_about_what_the_mutants_say() -> None:
     assert unmet == []
 
 
+def test_every_written_clause_has_a_mutant() -> None:
+    """Each clause that a check written by hand judges is broken by a named mutant, by what the matrix says."""
+    broken = {clause for row in named_run.matrix().values() for clause in row}
+    assert verdicts.hand_written_clauses(judge.collect()) - broken == set()
+
+
 def test_automatic_mutants_have_names_of_their_own() -> None:
     """There are hundreds, each under one name, and each changes the document."""
     found = automatic.mutants()
@@ -115,5 +122,13 @@ def test_automatic_mutants_have_names_of_their_own() -> None:
 
 def test_every_accepted_exception_has_its_reason() -> None:
     """The file of reasons has the right form, and says something each time."""
-    rows = verdicts.reasons().rows
+    rows = reasons().rows
     assert all(len(row["reason"]) > 20 for kind in rows.values() for row in kind)
+
+
+def test_every_broad_mutant_is_one() -> None:
+    """What is called broad is a named mutant, and its row in the matrix holds what it is about and nothing else."""
+    known = named.mutants()
+    for row in reasons().rows["broad"]:
+        broken = set(named_run.matrix()[row["match"]])
+        assert broken == named_run.said(known[row["match"]], broken)

@@ -28,13 +28,15 @@ CHECK_BOUND_S = 40.0
 class Subject:
     """A gateway to be tried: what the hive is told, the checks, and what became of each.
 
-    With `until_failed` the checks are run one after the other and no more once one has failed.
+    With `until_failed` the checks are run one after the other and no more once one has failed; with `alone` one after
+    the other as well.
     """
 
     name: str
     what: dict[str, Any]
     checks: Sequence[Check]
     until_failed: bool = False
+    alone: bool = False
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     problem: str = ""
 
@@ -109,12 +111,12 @@ class Trial:
                         verdict = Verdict("harness error", f"took over {CHECK_BOUND_S:g} s")
                     subject.verdicts[check.nodeid] = verdict
 
-            if not subject.until_failed:
+            if not subject.until_failed and not subject.alone:
                 await asyncio.gather(*(one(check) for check in checks))
                 return
             for check in checks:
                 await one(check)
-                if subject.verdicts[check.nodeid].outcome == "failed":
+                if subject.until_failed and subject.verdicts[check.nodeid].outcome == "failed":
                     return
 
 

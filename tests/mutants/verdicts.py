@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import fnmatch
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from tests.mutants import named
 from tests.mutants.named_run import declared
+from tests.mutants.reasons import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tests.mutants.judge import Check
     from tests.mutants.named_run import Row
+    from tests.mutants.reasons import Reasons
     from tests.mutants.trial import Subject
-
-REASONS = Path(__file__).parent / "reasons.yaml"
-
-
-@dataclass
-class Reasons:
-    """What is accepted for now: globs with reasons, by kind (`automatic`, `named`, `checks`)."""
-
-    rows: Mapping[str, Sequence[Mapping[str, str]]]
-
-    def why(self, kind: str, name: str) -> str:
-        """The reason why something is accepted; empty when there is none."""
-        return next((row["reason"] for row in self.rows.get(kind, ()) if fnmatch.fnmatchcase(name, row["match"])), "")
-
-
-def reasons() -> Reasons:
-    """The reasons file.
-
-    Raises:
-        ValueError: it has another form.
-    """
-    rows = yaml.safe_load(REASONS.read_text("utf-8"))
-    kinds = {"automatic", "named", "checks"}
-    if set(rows) != kinds or not all({"match", "reason"} == set(row) for kind in kinds for row in rows[kind]):
-        raise ValueError(f"{REASONS}: expected the keys {', '.join(sorted(kinds))}, each a list of match and reason")
-    return Reasons(rows)
 
 
 @dataclass
@@ -66,7 +38,7 @@ def of_named(rows: Sequence[Row], checks: Mapping[str, Check], outcome: Outcome,
         wanted = declared(mutants[row.name], clauses)
         if missing := sorted(wanted - set(row.killed)):
             survived[row.name] = missing
-        if extra := sorted(set(row.killed) - wanted):
+        if (extra := sorted(set(row.killed) - wanted)) and not accepted.why("broad", row.name):
             too_wide[row.name] = extra
         if row.problem:
             outcome.wrong.append(f"mutant {row.name} could not be tried: {row.problem[:200]}")

@@ -15,6 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.mutants.fronts import Reading
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -45,22 +47,33 @@ class Vice:
 class Front:
     """A byte-level proxy before the gateway: what each direction does to the bytes that arrive.
 
-    With `held` the client's connection stays open when the gateway closes its own.
+    With `held` the client's connection stays open when the gateway closes its own. A `reading` is made for each
+    connection and decides about the client's bytes with what it remembers, in place of `to_gateway`.
     """
 
     to_gateway: Callable[[bytes], bytes] = bytes
     to_client: Callable[[bytes], bytes] = bytes
     held: bool = False
+    reading: Callable[[], Reading] | None = None
+
+    def open(self) -> Reading:
+        """What reads one connection's bytes."""
+        return self.reading() if self.reading else Reading(self.to_gateway)
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong gateway: its name, what is wrong in a sentence, and the clauses (ids or globs) it is made to break."""
+    """A wrong gateway: its name, what is wrong in a sentence, and the clauses (ids or globs) it is made to break.
+
+    One that is tried `alone` sees one check at a time, because what it does depends on everyone's connections or on
+    how the bytes of one happen to arrive.
+    """
 
     name: str
     about: str
     breaks: tuple[str, ...]
     vice: Vice
+    alone: bool = False
 
 
 CURRENT: ContextVar[Vice | None] = ContextVar("vice", default=None)
@@ -79,7 +92,7 @@ def mutant(*, breaks: Sequence[str]) -> Callable[[Callable[[], Vice]], Callable[
     return register
 
 
-def add(name: str, about: str, breaks: Sequence[str], vice: Vice) -> None:
+def add(name: str, about: str, breaks: Sequence[str], vice: Vice, *, alone: bool = False) -> None:
     """Register one mutant (families call this for each of their members).
 
     Raises:
@@ -87,7 +100,7 @@ def add(name: str, about: str, breaks: Sequence[str], vice: Vice) -> None:
     """
     if name in REGISTRY or not about or not breaks:
         raise ValueError(f"mutant {name}: needs a name of its own, a sentence, and clauses it breaks")
-    REGISTRY[name] = Mutant(name, about, tuple(breaks), vice)
+    REGISTRY[name] = Mutant(name, about, tuple(breaks), vice, alone)
 
 
 def swap(target: str, replacement: Replacement) -> Vice:
@@ -100,7 +113,8 @@ def both(*vices: Vice) -> Vice:
     swaps = {target: each for vice in vices for target, each in vice.swaps.items()}
     if len(swaps) < sum(len(vice.swaps) for vice in vices):
         raise ValueError("two vices replace the same function")
-    return Vice(swaps, next((vice.settings for vice in vices if vice.settings), None))
+    settings = next((vice.settings for vice in vices if vice.settings), None)
+    return Vice(swaps, settings, next((vice.front for vice in vices if vice.front), None))
 
 
 def install(vice: Vice) -> None:

@@ -98,3 +98,20 @@ def test_bytes_behind_the_last_request_are_nobodys(together: bool) -> None:  # n
     connection.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
     connection.send(h11.EndOfMessage())
     assert connection.our_state is h11.MUST_CLOSE
+
+
+def test_another_protocol_is_not_begun() -> None:
+    """A wish to upgrade is dropped, everything else of the request is kept, and the connection serves the next one."""
+    connection = StrictConnection(LIMIT)
+    wish = head("GET /a HTTP/1.1", "Host: h", "Connection: Upgrade", "Upgrade: websocket", "X-A: b")
+    connection.receive_data(wish + head("GET /b HTTP/1.1", "Host: h"))
+    request = connection.next_event()
+    assert isinstance(request, h11.Request)
+    assert list(request.headers) == [(b"host", b"h"), (b"connection", b"Upgrade"), (b"x-a", b"b")]
+    assert isinstance(connection.next_event(), h11.EndOfMessage)
+    connection.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
+    connection.send(h11.EndOfMessage())
+    connection.start_next_cycle()
+    following = connection.next_event()
+    assert isinstance(following, h11.Request)
+    assert following.target == b"/b"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.mutants.edits import changes, refuses
 from tests.mutants.hooks import answering, incoming, outgoing, to_client, to_worker, wire
-from tests.mutants.vice import Front, Vice, add, swap
+from tests.mutants.vice import Front, Vice, add, both, swap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ for _name, _about, _clauses, _pattern, _to in (
     ("forgives_odd_methods", "Methods that nobody knows are taken for POST.", ("line.invalid_method",), rb"\A(?!GET |POST |PUT |DELETE |PATCH |HEAD |OPTIONS )\S+ ", b"POST "),
     ("forgives_versions", "Every version is taken for 1.1.", ("line.bad_version",), rb"\A(\S+ \S+ )[^\r\n]*", rb"\1HTTP/1.1"),
     ("forgives_hosts", "Hosts that are none are taken.", ("host.invalid",), rb"(?i)\r\nhost:[^\r\n]*", b"\r\nHost: gateway"),
-    ("forgives_missing_hosts", "A missing Host is taken.", ("host.missing",), rb"\A(\S+ \S+ HTTP/1\.1)\r\n(?!(?s:.)*\r\n?host:)", rb"\1\r\nHost: gateway\r\n"),
+    ("forgives_missing_hosts", "A missing Host is taken.", ("host.missing",), rb"(?im)\A(\S+ \S+ HTTP/1\.1)\r\n(?!(?s:.)*^host:)", rb"\1\r\nHost: gateway\r\n"),
     ("wants_a_host_of_all", "Requests in HTTP/1.0 need a Host.", ("host.not_needed_in_1_0",), rb"\A(\S+ \S+) HTTP/1\.0\r\n(?!(?s:.)*host:)", rb"\1 HTTP/9.0\r\n"),
     ("forgives_blanks_before_colons", "A blank between name and colon is taken.", ("head.blank_before_colon",), rb"\r\n([\w-]+)[ \t]+:", rb"\r\n\1:"),
     ("forgives_odd_names", "Characters that names must not have are dropped.", ("head.invalid_name",), rb"\r\n([\w-]+)[^\w:\r\n-]+([\w-]*:)", rb"\r\n\1\2"),
@@ -193,7 +193,7 @@ refuses(
     "refuses_the_example",
     "max_tokens beside temperature is refused.",
     ("chat.endpoint.example_accepted",),
-    lambda b: True,  # noqa: ARG005 - the original's arguments
+    lambda b: "max_tokens" in b and "temperature" in b,
     "chat",
 )
 add(
@@ -260,3 +260,34 @@ add(
 )
 add("frames_all_streams_in_chunks", "Streams to HTTP/1.0 are framed in chunks.", ("transport.close.http_1_0_stream",),
     _towards(_sub(rb"\A(\S+ \S+) HTTP/1\.0", rb"\1 HTTP/1.1")))  # fmt: skip
+
+
+def _twice_framed() -> Vice:
+    """The worker's chunked framing is told beside the length; only bytes can say so, the server's library will not."""
+    marked = to_client(lambda headers, worker: [*headers, ("x-was", "chunked")] if ("transfer-encoding", "chunked") in worker else headers)  # fmt: skip
+    return both(
+        marked, _back(_sub(rb"(?i)\r\nx-was: chunked(?=(?s:.*)content-length)", b"\r\nTransfer-Encoding: chunked"))
+    )
+
+
+add(
+    "keeps_the_chunks_of_workers",
+    "Beside its length a complete answer keeps the worker's framing.",
+    ("response_headers.hop.framing",),
+    _twice_framed(),
+)
+
+
+async def _send(original: Any, self: Any, worker_url: str, method: str, *rest: Any, **named: Any) -> Any:
+    """A request meets the oldest connection to its worker, alive or not."""
+    from reference_server.errors import GatewayError  # noqa: PLC0415 - the list of mutants needs no server
+
+    for key, kept in self._session.connector._conns.items():
+        if method == "POST" and worker_url.endswith(f":{key.port}") and kept and not kept[0][0].is_connected():
+            kept.popleft()
+            raise GatewayError(502, "upstream_request_failed", "the connection was closed")
+    return await original(self, worker_url, method, *rest, **named)
+
+
+add("uses_stale_connections", "A request fails with the kept connection that its worker has closed.", ("transport.stale_worker_connection",),
+    swap("reference_server.workers.upstream:UpstreamClient.send", _send))  # fmt: skip
