@@ -82,9 +82,9 @@ class ClosingTCPServer(TCPServer):
 
     async def _idle_timeout(self) -> None:
         deadline = self._patience.deadline()
-        patience_s = None if deadline is None else max(0.0, deadline - self.loop.time())
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.context.terminated.wait(), patience_s)
+            async with asyncio.timeout_at(deadline):  # wait_for of Python 3.11 may swallow a cancellation
+                await self.context.terminated.wait()
         await asyncio.shield(self._initiate_server_close())
 
 

@@ -36,14 +36,20 @@ async def with_pings(body: AsyncGenerator[bytes], interval_s: float) -> AsyncGen
     finally:
         keepalive.end()
         if coming is not None:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
+            await _give_up(coming)
         await body.aclose()
 
 
 async def _next(body: AsyncGenerator[bytes]) -> bytes | None:
     """The next piece; `None` behind the last."""
     return await anext(body, None)
+
+
+async def _give_up(coming: asyncio.Task[bytes | None]) -> None:
+    """Cancel what is still awaited and wait for its end, which a second cancellation does not hurry."""
+    coming.add_done_callback(lambda task: task.cancelled() or task.exception())  # asked for, lest asyncio complain
+    coming.cancel()
+    await asyncio.wait({coming})
 
 
 async def _came(coming: asyncio.Task[bytes | None], until: float | None) -> bool:

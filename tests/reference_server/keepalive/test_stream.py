@@ -160,3 +160,34 @@ def test_closing_before_the_first_piece_is_asked_for_is_nothing() -> None:
         await with_pings(Body(hangs=True).pieces(), INTERVAL_S).aclose()
 
     run_virtually(closed())
+
+
+def test_a_second_cancellation_is_not_swallowed() -> None:
+    """A body that takes its time to be given up holds up nobody who asks a second time."""
+    cleaned: list[float] = []
+
+    async def reluctant() -> AsyncGenerator[bytes]:
+        try:
+            await asyncio.Event().wait()
+            yield EVENT
+        finally:
+            await asyncio.sleep(5.0)
+            cleaned.append(asyncio.get_running_loop().time())
+
+    async def cancelled_twice() -> None:
+        loop = asyncio.get_running_loop()
+        pieces = with_pings(reluctant(), INTERVAL_S)
+        waiting = asyncio.ensure_future(anext(pieces))
+        await asyncio.sleep(1.0)
+        waiting.cancel()
+        await asyncio.sleep(1.0)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert (waiting.cancelled(), loop.time()) == (True, 2.0)
+        await pieces.aclose()
+        await asyncio.sleep(100.0)
+        assert cleaned == [6.0]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_virtually(cancelled_twice())
