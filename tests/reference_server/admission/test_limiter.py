@@ -39,6 +39,14 @@ class LimiterMachine(machines.AdmissionMachine):
         rate = None if per_second is None else RequestRate(per_second, limit)
         self.core = Limiter(limit, queue, self.timeout_s, rate)
         self.let_in: list[float] = []
+        self.tokens, self.filled_at = float(limit), self.now
+
+    def tokens_now(self) -> float:
+        """The tokens there are, counted a second time; eighths of seconds and these rates make it exact."""
+        if self.per_second is not None:
+            self.tokens = min(float(self.limit), self.tokens + (self.now - self.filled_at) * self.per_second)
+        self.filled_at = self.now
+        return self.tokens
 
     @rule()
     def arrive(self) -> None:
@@ -81,6 +89,8 @@ class LimiterMachine(machines.AdmissionMachine):
         """First come, first served; a burst and a flow, and no more."""
         assert ticket is self.waiting[0], "out of order"
         self.let_in.append(self.now)
+        assert self.per_second is None or self.tokens_now() >= 1.0, "without a token"
+        self.tokens -= 1.0
         if self.per_second is not None:
             for n, earlier in enumerate(self.let_in):
                 allowed = self.limit + (self.now - earlier) * self.per_second
@@ -102,9 +112,9 @@ class LimiterMachine(machines.AdmissionMachine):
 
     @invariant()
     def nobody_waits_in_vain(self) -> None:
-        """Nobody waits beside a free slot (without a rate), nor longer than the timeout; who waits has a time."""
+        """Nobody waits beside a free slot and a token, nor longer than the timeout; who waits has a time."""
         if hasattr(self, "core"):
-            if self.per_second is None and len(self.inside) < self.limit:
+            if len(self.inside) < self.limit and (self.per_second is None or self.tokens_now() >= 1.0):
                 assert not self.waiting
             assert (self.core.due() is None) == (not self.waiting)
             assert all(each.arrived_at + self.timeout_s >= self.now for each in self.waiting)
