@@ -16,6 +16,7 @@ from conformance.checks.routes_support import (
     per_route,
     send,
     unknown_model,
+    x_ratelimit_names,
 )
 from conformance.checks.workers_support import Registry, inference, own_fleet, own_model
 from conformance.harness import CHAT
@@ -214,11 +215,6 @@ async def test_no_wait_is_asked_for(gateway: Gateway, worker: Worker, fields: di
     assert "retry-after" not in expect_status(await gateway.chat(worker.script(), **fields), status).headers
 
 
-def _rate_limit_headers(answer: Exchange) -> list[str]:
-    """Names of the X-RateLimit headers of an answer."""
-    return [name for name in answer.headers.names if name.startswith("x-ratelimit")]
-
-
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
@@ -228,13 +224,13 @@ def _rate_limit_headers(answer: Exchange) -> list[str]:
         pytest.param(RANGE, 400, id="validation", marks=clause_mark("rate_limiting.no_x_ratelimit.refusal")),
     ],
 )
-async def test_no_rate_limit_headers(gateway: Gateway, worker: Worker, fields: dict[str, Any], status: int) -> None:
+async def test_nox_ratelimit_names(gateway: Gateway, worker: Worker, fields: dict[str, Any], status: int) -> None:
     """The gateway does not announce limits in X-RateLimit headers."""
     await gateway.proof(worker, CHAT, {})
-    assert _rate_limit_headers(expect_status(await gateway.chat(worker.script(), **fields), status)) == []
+    assert x_ratelimit_names(expect_status(await gateway.chat(worker.script(), **fields), status)) == []
 
 
 @clause("rate_limiting.no_x_ratelimit.error")
 async def test_no_rate_limit_headers_on_errors(gateway: Gateway, worker: Worker) -> None:
     """Not on its own errors either."""
-    assert _rate_limit_headers(await unknown_model(gateway, worker.script())) == []
+    assert x_ratelimit_names(await unknown_model(gateway, worker.script())) == []

@@ -127,3 +127,8 @@ def check_plain_json(answer: Exchange) -> None:
     """The answer says that it is JSON, and not an event stream."""
     content_type = (answer.headers.get("content-type") or "").partition(";")[0].strip().lower()
     assert content_type == "application/json", f"content type {content_type!r}"
+
+
+def x_ratelimit_names(answer: Exchange) -> list[str]:
+    """Names of the X-RateLimit headers of an answer."""
+    return [name for name in answer.headers.names if name.startswith("x-ratelimit")]

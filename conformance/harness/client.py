@@ -100,6 +100,11 @@ class Live:
                 await writer.drain()
             self.exchange.times.sent = time.monotonic()
 
+    async def written(self) -> None:
+        """Wait until the whole request is written, or cannot be."""
+        if self._sender is not None:
+            await asyncio.wait({self._sender})
+
     def _end(self, outcome: Outcome, problem: str = "") -> None:
         self.exchange.end(outcome, time.monotonic(), problem)
 

@@ -28,7 +28,8 @@ class WorkerPlan(BaseModel):
 class Configuration(BaseModel):
     """A named set of settings. `settings` are known to target adapters; `keys` are what callers may present.
 
-    With `registered` false the workers run, but the gateway is not told of them.
+    With `registered` false the workers run, but the gateway is not told of them. With `exclusive` one check at a time
+    has the gateway: what it is about (slots, queues, loads) is the whole gateway's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,6 +40,7 @@ class Configuration(BaseModel):
     settings: dict[str, Any] = Field(default_factory=dict)
     workers: list[WorkerPlan] = Field(default_factory=list)
     registered: bool = True
+    exclusive: bool = False
     keys: dict[str, str] = Field(default_factory=dict)
     default_key: str | None = None
 

@@ -53,6 +53,7 @@ class Environment:
     """Addresses and facts of a configuration that is up; plain data, so that it travels to other processes.
 
     `problem` is set instead when it could not be brought up; every check that needs it is a harness error then.
+    `turn` names the lock file of a configuration that one check at a time has to itself.
     """
 
     configuration: str
@@ -63,6 +64,7 @@ class Environment:
     keys: dict[str, str] = field(default_factory=dict)
     default_key: str | None = None
     features: list[str] = field(default_factory=list)
+    turn: str = ""
     problem: str = ""
 
     def to_plain(self) -> dict[str, Any]:

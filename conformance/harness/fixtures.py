@@ -12,6 +12,7 @@ from conformance.harness.gateway import Gateway
 from conformance.harness.marks import DEFAULT_ENGINE
 from conformance.harness.noise import Noise, measure
 from conformance.harness.run import PLANNED, RUN
+from conformance.harness.turns import turn
 from conformance.harness.verdicts import HANDLES, Handles, gather
 from conformance.harness.worker import Worker
 from fake_workers.control import Control
@@ -57,12 +58,13 @@ async def _handles(request: pytest.FixtureRequest, engine: str) -> AsyncIterator
     worker = Worker(at, control)
     handles = Handles(Gateway(environment, worker, run.proofs), worker)
     request.node.stash[HANDLES] = handles
-    try:
-        yield handles
-        await gather(request.node, handles)
-        await worker.settle()
-    finally:
-        await control.aclose()
+    async with turn(environment.turn):
+        try:
+            yield handles
+            await gather(request.node, handles)
+            await worker.settle()
+        finally:
+            await control.aclose()
 
 
 @pytest.fixture

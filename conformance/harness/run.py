@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +122,8 @@ class Run:
         except (HarnessError, UserError, OSError) as problem:
             self.say(f"conformance: {self.options.target.label} ({name}) is not available: {problem}")
             return Environment(name, problem=str(problem) or repr(problem))
+        if configuration(name).exclusive:
+            running.environment = replace(running.environment, turn=str(log_dir / f"{name}.turn"))
         self._running.append(running)
         took = time.monotonic() - began
         url = running.environment.gateway_url

@@ -18,6 +18,7 @@ import fnmatch
 import os
 import re
 import shlex
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -150,15 +151,17 @@ def arguments(launch: Launch, settings: dict[str, Any], folder: Path | None = No
             if part == "{values}":
                 made += [str(element) for element in value]
             elif part == "{file}" and folder is not None:
-                made.append(str(_written(folder / f"{name}.yaml", value)))
+                made.append(str(_written(name, value, folder)))
             else:
                 made.append(part.replace("{value}", str(value)))
     return made
 
 
-def _written(file: Path, value: Any) -> Path:
-    file.write_text(yaml.safe_dump(value, sort_keys=False), "utf-8")
-    return file
+def _written(name: str, value: Any, folder: Path) -> Path:
+    """A new YAML file that holds the value; several configurations of a run have the setting, each its own file."""
+    with tempfile.NamedTemporaryFile("w", dir=folder, prefix=f"{name}-", suffix=".yaml", delete=False) as file:
+        yaml.safe_dump(value, file, sort_keys=False)
+    return Path(file.name)
 
 
 def command_override(target: Target) -> list[str] | None:

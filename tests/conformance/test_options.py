@@ -146,7 +146,7 @@ async def test_x(gateway, worker, n):
     assert ran.output.count("no admin API") <= 2
 
 
-def test_settings_become_arguments() -> None:
+def test_settings_become_arguments(tmp_path: Path) -> None:
     """Scalars, lists in one option, repeated options and switches are all expressible in an adapter."""
     launch = Launch(
         command=["x"],
@@ -159,7 +159,7 @@ def test_settings_become_arguments() -> None:
         },
     )
     given = {"a": 1, "b": ["x", "y"], "c": ["p", "q"], "d": True, "e": False}
-    assert arguments(launch, given) == ["--a", "1", "--b", "x", "y", "--c", "p", "--c", "q", "--d"]
+    assert arguments(launch, given, tmp_path) == ["--a", "1", "--b", "x", "y", "--c", "p", "--c", "q", "--d"]
 
 
 def test_what_a_target_cannot_be_configured_for() -> None:

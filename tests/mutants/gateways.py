@@ -89,7 +89,7 @@ class Gateways:
         question = {
             "base": key,
             "own": name in OWN_GATEWAY,
-            "arguments": [*always, *arguments(start, {**known, **chosen.settings})],
+            "arguments": [*always, *arguments(start, {**known, **chosen.settings}, self._folder)],
             **what,
         }
         answer = await self._ask({"open": question})

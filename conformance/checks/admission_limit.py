@@ -1,0 +1,265 @@
+"""Who is let in, who waits and in which order, and what is judged before there is a place for a request."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conformance.checks.admission_kit import Crowd
+from conformance.checks.admission_scenes import PLACES, SLOTS
+from conformance.checks.routes_support import NOBODYS_MODEL, expect_code, expect_status
+from conformance.harness.errors import Disproved
+from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
+from conformance.harness.marks import clause, clause_mark
+from fake_workers.script import Reply
+
+if TYPE_CHECKING:
+    from conformance.harness.gateway import Gateway
+    from conformance.harness.noise import Noise
+    from conformance.harness.worker import Worker
+
+QUEUE_TIMEOUT_S = 1.0  # of configuration admission-timeout
+FULL = 429
+STEPS = 6
+MOST_TRIES = 60
+RATE_PERIOD_S = 1.0  # of configuration admission-rate, whose burst is SLOTS
+
+
+@clause("admission.limit.reached")
+async def test_as_many_run_as_the_limit_says(gateway: Gateway, worker: Worker) -> None:
+    """Two requests are at workers at the same time, and both are served."""
+    async with Crowd(gateway, worker) as crowd:
+        for guest in await crowd.fill(SLOTS):
+            await guest.finish()
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        pytest.param(0, marks=clause_mark("rate_limiting.admission_queue_full.when_disabled")),
+        pytest.param(PLACES, marks=clause_mark("rate_limiting.admission_queue_full.when_full")),
+    ],
+)
+async def test_one_too_many_is_sent_away(gateway: Gateway, worker: Worker, places: int) -> None:
+    """With every slot and every place taken the next is sent away at once; those that run and wait are all served."""
+    async with Crowd(gateway, worker) as crowd:
+        running = await crowd.fill(SLOTS)
+        waiting = await crowd.queue(places) if places else []
+        answer = await (await crowd.send()).answer()
+        expect_code(expect_status(answer, FULL), "admission_queue_full")
+        for guest in (*running, *waiting):
+            await guest.finish()
+
+
+@clause("admission.limit.respected")
+async def test_no_more_run_than_the_limit_says(gateway: Gateway, worker: Worker) -> None:
+    """While the slots are taken no worker gets what waits."""
+    async with Crowd(gateway, worker) as crowd:
+        await crowd.fill(SLOTS)
+        for guest in await crowd.queue(PLACES):
+            await guest.must_wait("dispatched over the limit")
+
+
+@clause("admission.queue.waits")
+async def test_who_waits_is_served(gateway: Gateway, worker: Worker) -> None:
+    """When a slot is free, one that waited is served."""
+    async with Crowd(gateway, worker) as crowd:
+        running = await crowd.fill(SLOTS)
+        waiting = await crowd.queue(PLACES)
+        await running[0].finish()
+        await (await crowd.next_to_run(waiting)).finish()
+
+
+@clause("admission.queue.fifo")
+async def test_first_come_first_served(gateway: Gateway, worker: Worker) -> None:
+    """Of two that wait, the one known to have waited before the other came is served first, again and again."""
+    async with Crowd(gateway, worker) as crowd:
+        running = await crowd.fill(SLOTS)
+        older, newer = await crowd.queue(PLACES)
+        # Which of the first two came first is not known, so it is left to the gateway; from then on it is known.
+        await running.pop().finish()
+        running.append(await crowd.next_to_run([older, newer]))
+        older = newer if running[-1] is older else older
+        for _ in range(STEPS):
+            (newer,) = await crowd.queue(1)
+            await running.pop(0).finish()
+            served = await crowd.next_to_run([older, newer])
+            if served is not older:
+                raise Disproved("not first come, first served", "a request that came later was served earlier")
+            running.append(served)
+            older = newer
+
+
+@clause("rate_limiting.admission_queue_timeout.after")
+async def test_waiting_ends_at_the_timeout(gateway: Gateway, worker: Worker, noise: Noise) -> None:
+    """Who waits in vain is sent away when the queue timeout is over: not before, and not much later."""
+    async with Crowd(gateway, worker) as crowd:
+        await crowd.run()
+        waiting = await crowd.send()
+        answer = await waiting.answer()
+        expect_code(expect_status(answer, 503), "admission_queue_timeout")
+        times = answer.times
+        assert times.head is not None
+        assert times.head - times.started >= QUEUE_TIMEOUT_S - 0.01
+        assert times.head - times.started <= noise.allow(QUEUE_TIMEOUT_S + 0.5)
+
+
+@clause("admission.queue.place_freed_by_timeout")
+async def test_a_timed_out_place_is_free_again(gateway: Gateway, worker: Worker) -> None:
+    """After one was sent away for waiting too long, another may wait in its place, and is served."""
+    async with Crowd(gateway, worker) as crowd:
+        running = await crowd.run()
+        expect_status(await (await crowd.send()).answer(), 503)
+        waiting = await crowd.send()
+        await waiting.must_wait("no place to wait", 0.1)
+        await running.finish()
+        await waiting.must_run("not served after waiting")
+        await waiting.finish()
+
+
+@pytest.mark.parametrize(
+    ("stays", "left"),
+    [
+        pytest.param(1, 0, id="newer", marks=clause_mark("admission.slot.released_on_disconnect")),
+        pytest.param(0, 1, id="older", marks=clause_mark("admission.slot.released_on_disconnect")),
+    ],
+)
+async def test_who_leaves_the_queue_frees_the_place(gateway: Gateway, worker: Worker, stays: int, left: int) -> None:
+    """When one that waits goes away, another can wait in its place, and is served in its turn."""
+    async with Crowd(gateway, worker) as crowd:
+        running = await crowd.fill(SLOTS)
+        waiting = await crowd.queue(PLACES)
+        waiting[left].leave()
+        (newcomer,) = await crowd.queue(1)
+        for guest in running:
+            await guest.finish()
+        for guest in (waiting[stays], newcomer):
+            await guest.must_run("not served after waiting")
+            await guest.finish()
+
+
+@clause("admission.queue.disconnect_not_dispatched")
+async def test_who_leaves_the_queue_is_never_dispatched(gateway: Gateway, worker: Worker) -> None:
+    """A request whose client left while it waited never reaches a worker, though slots become free."""
+    async with Crowd(gateway, worker) as crowd:
+        proof = await crowd.proof()
+        running = await crowd.fill(SLOTS)
+        leaving, staying = await crowd.queue(PLACES)
+        leaving.leave()
+        await crowd.queue(1)  # its place is taken by another, so the gateway knows that it has left
+        for guest in running:
+            await guest.finish()
+        await staying.must_run("not served after waiting")
+        await leaving.script.never_seen(because=proof)
+
+
+# -- what needs no slot, and what is judged first
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/v1/models", marks=clause_mark("admission.public_needs_no_slot")),
+        pytest.param("/health", marks=clause_mark("admission.health_needs_no_slot")),
+        pytest.param("/readiness", marks=clause_mark("admission.health_needs_no_slot")),
+        pytest.param("/workers", marks=clause_mark("admission.admin_needs_no_slot")),
+    ],
+)
+async def test_what_is_no_serving_needs_no_slot(gateway: Gateway, worker: Worker, path: str) -> None:
+    """While every slot is taken and a completion is sent away, the route answers 200."""
+    async with Crowd(gateway, worker) as crowd:
+        await crowd.fill(SLOTS)
+        expect_status(await (await crowd.send()).answer(), FULL)
+        expect_status(await gateway.get(path), 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        pytest.param(COMPLETIONS, {"prompt": "Hello"}, id="completions"),
+        pytest.param(EMBEDDINGS, {"input": "Hello"}, id="embeddings"),
+    ],
+)
+@clause("admission.every_route")
+async def test_every_serving_route_needs_a_slot(
+    gateway: Gateway, worker: Worker, path: str, fields: dict[str, Any]
+) -> None:
+    """The slots are the same ones for all routes: what chat completions have taken, this route has not."""
+    body = {"model": gateway.model, **fields}
+    async with Crowd(gateway, worker) as crowd:
+        running = await crowd.fill(SLOTS)
+        expect_code(expect_status(await gateway.post(path, body), FULL), "admission_queue_full")
+        await running[0].finish()
+        for _ in range(MOST_TRIES):  # a slot may need a moment to be free
+            if (answer := await gateway.post(path, body)).status != FULL:
+                break
+            await asyncio.sleep(0.05)
+        expect_status(answer, 200)
+
+
+@pytest.mark.parametrize(
+    ("body", "key", "status"),
+    [
+        pytest.param(b"{", True, FULL, id="no-json", marks=clause_mark("admission.before_parse")),
+        pytest.param({"temperature": 9}, True, FULL, id="field", marks=clause_mark("admission.before_parse")),
+        pytest.param({"model": NOBODYS_MODEL}, True, FULL, id="model", marks=clause_mark("admission.before_model")),
+        pytest.param({}, False, 401, id="keyless", marks=clause_mark("admission.after_credentials")),
+        pytest.param({"user": "x" * 30_000}, True, 413, id="size", marks=clause_mark("admission.after_size")),
+        pytest.param({"user": "x" * 30_000}, False, 413, id="size-keyless", marks=clause_mark("admission.after_size")),
+    ],
+)
+async def test_the_order_of_judgements(
+    gateway: Gateway, worker: Worker, body: dict[str, Any] | bytes, key: bool, status: int
+) -> None:
+    """While every slot is taken, a request with another fault besides is told of the fault that is judged first."""
+    async with Crowd(gateway, worker) as crowd:
+        await crowd.fill(SLOTS)
+        expect_status(await (await crowd.send()).answer(), FULL)
+        whole = body if isinstance(body, bytes) else gateway.chat_body(**body)
+        token = gateway.keys["shared"] if key else None
+        expect_status(await gateway.post(CHAT, whole, key=token), status)
+
+
+# -- requests a second
+
+
+@clause("admission.request_rate.refused")
+async def test_more_than_the_rate_is_sent_away(gateway: Gateway, worker: Worker) -> None:
+    """Requests that end at once, but come faster than the rate, are sent away as if every slot were taken."""
+    answer = None
+    for _ in range(4 * SLOTS):
+        answer = await gateway.chat(worker.script())
+        if answer.status != 200:
+            break
+    assert answer is not None
+    expect_code(expect_status(answer, FULL), "admission_queue_full")
+    assert answer.headers.get_all("retry-after") == ["2"]
+
+
+@clause("admission.request_rate.bounded")
+async def test_the_rate_is_kept(gateway: Gateway, worker: Worker) -> None:
+    """Over any time, no more are served than the burst and one for each second of it."""
+    began = time.monotonic()
+    served = refused = 0
+    while time.monotonic() < began + 2 * RATE_PERIOD_S:  # noqa: ASYNC110 - only time brings the rate
+        answer = await gateway.chat(worker.script(Reply()))
+        served += answer.status == 200
+        refused += answer.status == FULL
+        await asyncio.sleep(0.02)
+    took = time.monotonic() - began
+    assert refused
+    assert served <= SLOTS + took / RATE_PERIOD_S
+    assert served >= int(took / RATE_PERIOD_S) - 1
+
+
+@clause("admission.request_rate.burst")
+async def test_a_burst_is_served(gateway: Gateway, worker: Worker) -> None:
+    """After a time without requests as many as there are slots are served at once."""
+    # The only way to let budget come back is to let time pass.
+    for _ in range(5 * SLOTS):
+        await asyncio.sleep(RATE_PERIOD_S / 4)
+    answers = await asyncio.gather(*(gateway.chat(worker.script()) for _ in range(SLOTS)))
+    assert [answer.status for answer in answers] == [200] * SLOTS
