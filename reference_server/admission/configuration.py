@@ -59,5 +59,5 @@ class AdmissionSettings:
     max_concurrent_requests: int = -1
     queue_size: int = 100
     queue_timeout_s: float = 60.0
-    requests_per_s: int | None = None  # None: any number; without a limit on requests it means nothing
+    requests_per_s: int = 0  # 0: any number; without a limit on requests it means nothing
     scheduler: SchedulerSettings | None = None  # set: it takes the place of limit and queue

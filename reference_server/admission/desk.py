@@ -234,8 +234,8 @@ def build(settings: AdmissionSettings, registry: CollectorRegistry) -> Admission
     """What the settings ask for."""
     limit = settings.max_concurrent_requests
     if limit < 0:
-        limit = max(_LEAST_LIMIT, _LIMIT_PER_CORE * (os.cpu_count() or 1))
-    rate = RequestRate(settings.requests_per_s, limit) if settings.requests_per_s is not None and limit else None
+        limit = max(_LEAST_LIMIT, _LIMIT_PER_CORE * _cores())
+    rate = RequestRate(settings.requests_per_s, limit) if settings.requests_per_s and limit else None
     if settings.scheduler is not None:
         stand_in = first_capacity(settings)
         scheduler = Scheduler(settings.scheduler, stand_in, rate)
@@ -243,6 +243,11 @@ def build(settings: AdmissionSettings, registry: CollectorRegistry) -> Admission
     if limit == 0:
         return OpenDoor()
     return LimiterDesk(Limiter(limit, settings.queue_size, settings.queue_timeout_s, rate), registry)
+
+
+def _cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def now() -> float:

@@ -196,7 +196,7 @@ def scheduler(
     classes: Mapping[PriorityClass, ClassSettings] | None = None,
     *,
     slots: int = 1,
-    per_second: int | None = None,
+    per_second: int = 0,
     **fields: Any,
 ) -> AdmissionSettings:
     """A scheduler without reservations, of a few slots, in which every tenant may ask for every class."""

@@ -42,7 +42,7 @@ def _written(tmp_path: Path, text: str) -> str:
 
 def test_the_defaults_are_the_real_gateways() -> None:
     """No flag: the machine's limit, a queue of 100 for 60 s, any number of requests a second, no scheduler."""
-    assert flags.parse([]).admission == AdmissionSettings(-1, 100, 60.0, None, None)
+    assert flags.parse([]).admission == AdmissionSettings(-1, 100, 60.0, 0, None)
     given = flags.parse(["--max-concurrent-requests", "0", "--queue-size", "0", "--queue-timeout-secs", "0.5",
                          "--rate-limit-tokens-per-second", "9"]).admission  # fmt: skip
     assert given == AdmissionSettings(0, 0, 0.5, 9, None)
@@ -119,7 +119,7 @@ def test_a_limit_that_is_none_is_told(value: str) -> None:
     [
         (["--queue-timeout-secs", "0"], "more than 0"),
         (["--queue-size", "-1"], "at least 0"),
-        (["--rate-limit-tokens-per-second", "0"], "at least 1"),
+        (["--rate-limit-tokens-per-second", "-1"], "at least 0"),
         (["--priority-scheduler-default-max-class", "boss"], "not one of system, interactive, default, bulk"),
         (["--priority-scheduler-tenant-metric-top-n", "-1"], "at least 0"),
         ([FILE, "/nowhere/to/be/found.yaml"], "cannot be read"),

@@ -15,13 +15,14 @@ from reference_server.admission.tickets import Ticket, Verdict
 from tests.reference_server.admission import machines
 
 EIGHTH = 0.125
+BURST = 8
 CLASS = st.builds(
     ClassSettings,
-    reserved_floor=st.sampled_from([0, 0, 0, 1, 2]),
+    reserved_floor=st.sampled_from([0, 0, 0, 1, 2, 7]),
     queue_size=st.integers(0, 4),
     queue_timeout_s=st.sampled_from([1, 8, 40, 200, 200]).map(lambda n: n * EIGHTH),
     starvation_threshold_s=st.sampled_from([1, 2, 4, 8, 16, 100]).map(lambda n: n * EIGHTH),
-    can_preempt=st.sampled_from([False, False, True]),
+    can_preempt=st.booleans(),
     reserved_per_slot=st.sampled_from([0.0, 0.0, 0.0, 0.25, 0.5]),
 )
 LEVELS = st.sampled_from(PriorityClass)
@@ -36,7 +37,8 @@ class SchedulerMachine(machines.AdmissionMachine):
     other slot while somebody waits in the usual order, and so nobody who has waited too long waits for more slots than
     twice the number of those before them; only a strictly lower class gives way, only before its first byte, only for
     somebody who waits and may ask for it, the lowest class and in it the last one first, and never more than are
-    waited for; one outcome a request; nobody waits in vain, nor longer than the class's timeout.
+    waited for; one outcome a request; nobody is let past the rate; nobody waits in vain, nor longer than the class's
+    timeout.
     """
 
     core: Scheduler
@@ -44,13 +46,14 @@ class SchedulerMachine(machines.AdmissionMachine):
     @initialize(
         classes=st.tuples(CLASS, CLASS, CLASS, CLASS),
         capacity=st.integers(1, 4),
-        per_second=st.sampled_from([None, None, None, 4.0]),
+        per_second=st.sampled_from([None, None, None, 1.0]),
     )
     def start(self, classes: tuple[ClassSettings, ...], capacity: int, per_second: float | None) -> None:
         """A scheduler of any settings."""
         self.classes = dict(zip(PriorityClass, classes, strict=True))
-        self.capacity, self.rated = capacity, per_second is not None
-        rate = None if per_second is None else RequestRate(per_second, 8)
+        self.capacity, self.per_second = capacity, per_second
+        self.tokens, self.filled_at = float(BURST), self.now
+        rate = None if per_second is None else RequestRate(per_second, BURST)
         self.core = Scheduler(SchedulerSettings(classes=self.classes), capacity, rate)
         self.began: set[Ticket] = set()
         self.promoted: set[Ticket] = set()
@@ -140,6 +143,13 @@ class SchedulerMachine(machines.AdmissionMachine):
         assert ticket not in self.promoted, "who waited too long starts again"
         assert ticket not in self.safe, "it was told that it is safe"
         assert sum(each.level >= by for each in self.waiting) > len(self.leaving), "nobody waits for it"
+        staying = [*self.inside, *(each for each in self.waiting if each.level > by)]
+        kept = sum(
+            max(0, self.reserved(level) - sum(each.level is level for each in staying))
+            for level in PriorityClass
+            if level > by
+        )
+        assert len(self.inside) + len(self.leaving) - 1 + kept < self.capacity, "its slot would not help"
         able = [each for each in self.inside if each not in self.began | self.promoted]
         lowest = min(each.level for each in able)
         assert ticket.level is lowest, "a lower class was there"
@@ -155,16 +165,36 @@ class SchedulerMachine(machines.AdmissionMachine):
 
     # What happens
 
-    @rule(level=LEVELS)
-    def arrive(self, level: PriorityClass) -> None:
+    @rule(levels=st.lists(LEVELS, min_size=1, max_size=6))
+    def arrive(self, levels: list[PriorityClass]) -> None:
+        """Requests come, one after the other; several, or the queues would be empty most of the time."""
+        for level in levels:
+            self.step()
+            self.arrive_one(level)
+
+    def arrive_one(self, level: PriorityClass) -> None:
         """A request comes."""
-        self.step()
+        had_token = self.has_token()
         ticket = self.core.arrive(level, self.now)
         self.came(ticket)
         full = dict(self.take_in()).get(ticket) is Verdict.FULL
-        if full and not self.rated:
-            ahead = [each for each in self.waiting if each.level is level]
-            assert len(ahead) >= self.classes[level].queue_size, "there was a place to wait"
+        above = sum(each.level > level for each in self.waiting)
+        places = self.classes[level].queue_size + max(0, len(self.leaving) - above)
+        ahead = sum(each.level is level for each in self.waiting)
+        assert full or had_token, "above the rate"
+        self.tokens -= not full
+        if full and had_token:
+            assert ahead >= places, "there was a place to wait"
+        if ticket in self.waiting:
+            assert ahead <= places, "there was no place to wait"
+
+    def has_token(self) -> bool:
+        """Whether the rate lets one more pass, counted a second time."""
+        if self.per_second is None:
+            return True
+        self.tokens = min(BURST, self.tokens + (self.now - self.filled_at) * self.per_second)
+        self.filled_at = self.now
+        return self.tokens >= 1
 
     @precondition(lambda self: self.tickets)
     @rule(data=st.data())
@@ -179,6 +209,13 @@ class SchedulerMachine(machines.AdmissionMachine):
         """A request that holds a slot ends; without this the slots would stay taken for most of the time."""
         self.step()
         self.go(self.inside[number % len(self.inside)])
+
+    @precondition(lambda self: self.leaving)
+    @rule(number=st.integers(0, 3))
+    def give_way(self, number: int) -> None:
+        """A request that was preempted has left."""
+        self.step()
+        self.go(self.leaving[number % len(self.leaving)])
 
     def go(self, ticket: Ticket) -> None:
         """A request is over."""
