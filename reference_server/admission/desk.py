@@ -44,6 +44,8 @@ class Desk:
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._answers[ticket] = answer
         self.follow_up()
+        if not answer.done():
+            self.queued(ticket)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -70,6 +72,9 @@ class Desk:
         if due is not None:
             # Never at once: what is due and not decided yet is a matter of the clock's last digit.
             self._timer = asyncio.get_running_loop().call_at(max(due, now() + _TICK_S), self._wake)
+
+    def queued(self, ticket: Ticket) -> None:
+        """Called for each ticket that has to wait for its verdict."""
 
     def decided(self, ticket: Ticket, verdict: Verdict) -> None:
         """Called for each verdict."""
@@ -124,6 +129,7 @@ class SchedulerDesk(Desk):
         self._stand_in_slots = stand_in_slots
         self._metrics = SchedulerMetrics(registry, scheduler, settings.tenant_metric_top_n)
         self._calls: dict[Ticket, Call] = {}
+        self._queued: set[Ticket] = set()
 
     async def acquire(self, this: Call, caller: Caller) -> Permit:
         """A permit, perhaps after waiting. When it is to be given back, `this.preempted` is set.
@@ -151,19 +157,29 @@ class SchedulerDesk(Desk):
         self._scheduler.resize(slots or self._stand_in_slots, now())
         self.follow_up()
 
+    def queued(self, ticket: Ticket) -> None:
+        """Its waiting time will be counted."""
+        self._queued.add(ticket)
+
+    def _no_longer_queued(self, ticket: Ticket) -> None:
+        if ticket in self._queued:
+            self._queued.remove(ticket)
+            self._metrics.waited(ticket.level, now() - ticket.arrived_at)
+
     def decided(self, ticket: Ticket, verdict: Verdict) -> None:
         """Count it; tell a request that it has to give way."""
         if verdict is Verdict.PREEMPTED and ticket.preempted_by is not None:
             self._metrics.preempted(ticket.level, ticket.preempted_by)
             self._calls[ticket].preempted.set()
             return
-        self._metrics.waited(ticket.level, now() - ticket.arrived_at)
+        self._no_longer_queued(ticket)
         if ticket.promoted:
             self._metrics.promoted(ticket.level)
 
     def leave(self, ticket: Ticket) -> None:
         """The request has ended. A second time changes nothing."""
         self._calls.pop(ticket, None)
+        self._no_longer_queued(ticket)
         super().leave(ticket)
 
     def may_be_preempted(self, ticket: Ticket) -> bool:

@@ -167,6 +167,10 @@ async def test_higher_classes_are_served_first() -> None:
         await clients[int(name)].done()
     assert stage.metric("smg_scheduler_unknown_priority_value_total", tenant="ip:127.0.0.1") == 1.0
     assert stage.metric("smg_scheduler_admit_total", **{"class": "default", "outcome": "admitted"}) == 2.0
+    assert stage.metric("smg_scheduler_queue_wait_seconds_count", **{"class": "default"}) == 2.0
+    assert (
+        stage.metric("smg_scheduler_queue_wait_seconds_count", **{"class": "system"}) == 1.0
+    )  # the holder did not wait
 
 
 @pytest.mark.parametrize("moment", ["body not read yet", "before the head", "before the first byte", "no stream"])
