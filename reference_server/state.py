@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from reference_server.admission import desk
+from reference_server.admission.build import build
 from reference_server.metrics import Metrics
 from reference_server.tenants.limiter import TenantLimiter
 
@@ -51,7 +51,7 @@ class ServerState:
         self.metrics = metrics or Metrics()
         limits = settings.tenant_rate_limits
         self.tenant_limits = None if limits is None else TenantLimiter(limits)
-        self.admission: Admission = admission or desk.build(settings.admission, self.metrics.registry)
+        self.admission: Admission = admission or build(settings.admission, self.metrics.registry)
         self.draining = False
         self._answering: set[asyncio.Future[None]] = set()
         self._idle = asyncio.Event()
