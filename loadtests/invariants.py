@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ DONE_LAST = "chat.stream.done.last"
 DONE_ONCE = "chat.stream.done.once"
 ENDED = "chat.stream.end.clean"
 BETWEEN = "chat.stream.keepalive.between_events"
+MARKER = re.compile(r"igc-[0-9a-f]{16}")
 EVERY_EXCHANGE = (FRAMING, CONTENT_TYPE, ROLE, CONTENT, OWN, FINISH, USAGE, DONE_LAST, DONE_ONCE, ENDED)
 
 Broken = list[list[str]]
@@ -121,7 +123,7 @@ def _of_text(texts: dict[int, str], kind: Kind | None, marker: str, *, finished:
     for index, text in texts.items():
         if text == wanted or (not finished and wanted.startswith(text)):
             continue
-        foreign = "igc-" in text and marker not in text
+        foreign = any(found != marker for found in MARKER.findall(text))
         what = "the text of another request" if foreign else "not the worker's text"
         return [[OWN if foreign else CONTENT, f"choice {index} has {what}: {text[:80]!r} for {wanted[:80]!r}"]]
     if finished and not texts:

@@ -38,7 +38,7 @@ PACKAGE = Path(__file__).parent
 GRACE_S = 60.0  # for start and for the requests under way at the end
 POLL_S = 0.25
 SHOW_EVERY_S = 1.0
-SOUND = {0, 1, 3}  # locust: fine, failures, late; anything else is a generator that did not work
+SOUND = {0, 1, 3, 4}  # locust: fine, failures, late, idle; anything else is a generator that did not work
 
 
 @dataclass

@@ -165,6 +165,7 @@ class Client:
             gevent.sleep(manners.read_every_s)
         if manners.stop_after_bytes and not self._stopped and answer.body_bytes >= manners.stop_after_bytes:
             self._stopped = True
+            # As long as asked for, if a moment more or less: gevent's clock may lag.
             gevent.sleep(manners.stop_for_s)
             if manners.leaves_after_stop:
                 self._leave_at = monotonic()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loadtests.arrivals import PATTERNS
@@ -44,7 +43,8 @@ def add(parser: LocustArgumentParser) -> None:
     parser.add_argument(
         "--control", default="", help="control port of the fake workers behind the gateway: answers are known then"
     )
-    parser.add_argument("--record-dir", type=Path, default=None, help="folder for a line of JSON a request")
+    # Text and no Path: a master sends its options to its workers, and can only send plain values.
+    parser.add_argument("--record-dir", default="", help="folder for a line of JSON a request")
     parser.add_argument(
         "--max-late-share",
         type=positive,

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import gevent
 from locust import events
 from locust.runners import WorkerRunner
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from loadtests.traffic import Flow, Kind
 
 LOG = logging.getLogger("loadtests")
-LATE_STATUS = 3
+LATE_STATUS, IDLE_STATUS = 3, 4
 DRAIN_S = 35.0
 DISPATCH = "DISPATCH"
 _FILES: dict[int, TextIO] = {}
@@ -44,10 +46,14 @@ def _add_options(parser: LocustArgumentParser) -> None:
 def _prepare(environment: Environment, **_: Any) -> None:
     """Let requests under way come to their end, and open the record."""
     environment.stop_timeout = environment.stop_timeout or DRAIN_S
+    # Timers count from when the loop last looked at the clock. That was before all imports: --run-time would be over
+    # before it has begun.
+    gevent.get_hub().loop.update_now()
     given = options.of(environment)
-    if given is not None and given.record_dir is not None:
-        given.record_dir.mkdir(parents=True, exist_ok=True)
-        _FILES[id(environment)] = (given.record_dir / f"observations-{os.getpid()}.jsonl").open("w", encoding="utf-8")
+    if given is not None and given.record_dir:
+        folder = Path(given.record_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        _FILES[id(environment)] = (folder / f"observations-{os.getpid()}.jsonl").open("w", encoding="utf-8")
 
 
 @events.test_start.add_listener
@@ -76,10 +82,15 @@ async def teach(control_url: str, kinds: list[Kind]) -> None:
 
 @events.quitting.add_listener
 def _close(environment: Environment, **_: Any) -> None:
-    """Close the record; a generator that was late says so by its exit status."""
+    """Close the record; a generator that was late, or sent nothing, says so by its exit status."""
     if file := _FILES.pop(id(environment), None):
         file.close()
-    if not isinstance(environment.runner, WorkerRunner) and (said := lateness(environment)):
+    if isinstance(environment.runner, WorkerRunner):
+        return
+    if not environment.stats.num_requests:
+        LOG.error("nothing was sent, so nothing is known")
+        environment.process_exit_code = environment.process_exit_code or IDLE_STATUS
+    elif said := lateness(environment):
         LOG.error("%s", said)
         environment.process_exit_code = environment.process_exit_code or LATE_STATUS
 

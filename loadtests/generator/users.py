@@ -77,7 +77,7 @@ class GatewayUser(User):
             return
         assert self._due is not None  # noqa: S101 - on_start ran
         due = self._began + next(self._due)
-        gevent.sleep(max(due - monotonic(), 0.0))
+        sleep_until(due)
         self._requests.spawn(self._one, due)
 
     def on_stop(self) -> None:
@@ -90,7 +90,7 @@ class GatewayUser(User):
         burst_s, lull_s = self.flow.burst_s, self.flow.lull_s
         into = (monotonic() - self._began) % (burst_s + lull_s) if burst_s else 0.0
         if into < lull_s:
-            gevent.sleep(lull_s - into)
+            sleep_until(monotonic() + lull_s - into)
 
     def _one(self, due: float | None) -> None:
         kind = self._dice.choice(self.flow.kinds)
@@ -123,6 +123,12 @@ class GatewayUser(User):
         if self._options.key:
             lines.append(f"authorization: Bearer {self._options.key}")
         return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def sleep_until(at: float) -> None:
+    """Sleep until a moment, never less: gevent counts from when its loop last looked at the clock."""
+    while (left_s := at - monotonic()) > 0:
+        gevent.sleep(left_s)
 
 
 def kinds_of(classes: list[type[Any]]) -> list[Kind]:

@@ -75,10 +75,11 @@ def _of_silence(each: Observation, entry: Entry, interval_s: float, data: Data, 
     findings.hold(REPEATS, len(each.pings) >= due, f"{seen}; {due} were due")
     before = [ping for ping in each.pings if each.first_token_at is None or ping <= each.first_token_at]
     findings.hold(FIRST, before, seen)
-    marks = [silent_from, *each.pings]
-    gaps = [later - earlier for earlier, later in itertools.pairwise(marks)]
-    in_time = all(interval_s - EARLY_S <= gap <= LATE_SHARE * interval_s + data.margin_s for gap in gaps)
-    findings.hold(INTERVAL, gaps and in_time, f"{seen}; the interval is {interval_s:g} s")
+    # Delivery only delays: no ping can be early as counted from the silence's beginning.
+    early = any(ping - silent_from < number * interval_s - EARLY_S for number, ping in enumerate(each.pings, 1))
+    gaps = [later - earlier for earlier, later in itertools.pairwise([silent_from, *each.pings])]
+    late = any(gap > LATE_SHARE * interval_s + data.margin_s for gap in gaps)
+    findings.hold(INTERVAL, each.pings and not early and not late, f"{seen}; the interval is {interval_s:g} s")
 
 
 SCENARIO = Scenario(

@@ -56,7 +56,9 @@ async def base(settings: Settings, vice: Vice | None = None) -> Base:
         settings = vice.settings(settings) if vice.settings else settings
     CURRENT.set(vice)  # inherited by the background jobs
     fleet = Fleet(settings)
-    app = create_app(ServerState(settings, fleet), fleet)
+    state = ServerState(settings, fleet)
+    fleet.watch_slots(state.admission.resize)
+    app = create_app(state, fleet)
     await app.startup()
     await fleet.start()
     loop = asyncio.get_running_loop()

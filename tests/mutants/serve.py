@@ -10,15 +10,20 @@ import asyncio
 import json
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from reference_server.errors import ConfigurationError, StartupError
 from tests.mutants import hosting, named
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-async def _run(name: str, arguments: list[str]) -> None:
+    from tests.mutants.vice import Mutant, Vice
+
+
+async def _run(vice: Vice, arguments: list[str]) -> None:
     """Serve until SIGTERM or SIGINT."""
     settings = hosting.settings_of(arguments)
-    vice = named.mutants()[name].vice
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -31,16 +36,16 @@ async def _run(name: str, arguments: list[str]) -> None:
     await base.stop()
 
 
-def main(words: list[str]) -> int:
-    """Run the command; exit status 2 for a bad command line."""
-    if not words or words[0] not in named.mutants():
+def main(words: list[str], known: Mapping[str, Mutant]) -> int:
+    """Run the command with one of these mutants; exit status 2 for a bad command line."""
+    if not words or words[0] not in known:
         sys.stderr.write(
             f"no mutant {words[0] if words else ''!r}; `python -m tests.mutants list` names them. "
             "Usage: python -m tests.mutants.serve NAME launch [flags of the reference server]\n"
         )
         return 2
     try:
-        asyncio.run(_run(words[0], words[1:]))
+        asyncio.run(_run(known[words[0]].vice, words[1:]))
     except (ConfigurationError, StartupError) as problem:
         sys.stderr.write(f"{problem.message}\n")
         return 2
@@ -48,4 +53,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], named.mutants()))
