@@ -17,7 +17,7 @@ from locust.runners import WorkerRunner
 
 from fake_workers.control import Control
 from fake_workers.errors import FakeWorkerError
-from loadtests.generator import options
+from loadtests.generator import distributed, options
 
 if TYPE_CHECKING:
     from locust.argument_parser import LocustArgumentParser
@@ -31,6 +31,9 @@ LATE_STATUS, IDLE_STATUS = 3, 4
 DRAIN_S = 35.0
 DISPATCH = "DISPATCH"
 _FILES: dict[int, TextIO] = {}
+
+
+distributed.register()
 
 
 class Failed(Exception):  # noqa: N818 - locust shows the name before the text

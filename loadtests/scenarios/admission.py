@@ -91,7 +91,7 @@ def _justified(each: Observation, data: Data, findings: Findings) -> None:
     others = sum(
         other.sent_at <= each.ended_at and other.ended_at + margin_s >= each.sent_at
         for other in data.observations
-        if other.answered
+        if other.status != SHED_STATUS["admission_queue_full"]  # who waits in vain takes a place as well
     )
     seen = f"{each.marker} was shed with {others} others in the house, which holds {room}"
     findings.hold(f"{FULL}.when_full", others >= room, seen)
