@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MEDIAN_S = 0.010
 """Half of all times differ from the worker's stamps by no more than this, on any machine."""
 P99_S = 0.010
-"""And 99% by no more than this and what the machine was seen to add to a sending or a sleep."""
+"""And 99% by no more than this and twice what the machine was seen to add to a sending or a sleep."""
 LATE = 3
 
 
@@ -68,7 +68,7 @@ def test_measured_times_are_the_workers_own(worker: tuple[str, str], tmp_path: P
         p50, p99 = (1000 * figures.percentile(values, share) for share in (0.5, 0.99))
         sys.stdout.write(f"{name}: p50 {p50:.2f} ms, p99 {p99:.2f} ms, margin {1000 * data.margin_s:.0f} ms\n")
         assert figures.percentile(values, 0.5) <= MEDIAN_S
-        assert figures.percentile(values, 0.99) <= P99_S + data.margin_s
+        assert figures.percentile(values, 0.99) <= P99_S + 2 * data.margin_s
 
 
 def test_a_starved_generator_refuses_to_judge(worker: tuple[str, str], tmp_path: Path) -> None:
