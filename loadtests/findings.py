@@ -5,6 +5,7 @@ A clause that was owed and never observed is a failure of its own: nothing passe
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,11 +13,20 @@ from spec import clauses
 
 State = Literal["passed", "failed", "unshown", "deviating"]
 MOST_EVIDENCE = 5
+_VARYING = re.compile(r"igc-[0-9a-f]{16}|\d+\.\d+")
+
+
+def _masked(found: re.Match[str]) -> str:
+    return "MARKER" if found.group().startswith("igc-") else "N"
 
 
 @dataclass
 class Finding:
-    """What is known of one clause (or threshold)."""
+    """What is known of one clause.
+
+    `evidence` are the first failures in full, `shapes` every way in which it failed: markers and measured numbers are
+    left out of them. `excuse` is why that was declared.
+    """
 
     clause: str
     text: str
@@ -24,6 +34,7 @@ class Finding:
     failed: int = 0
     owed: str = ""
     evidence: list[str] = field(default_factory=list)
+    shapes: set[str] = field(default_factory=set)
     excuse: str = ""
 
     @property
@@ -34,9 +45,14 @@ class Finding:
         return "passed"
 
     @property
-    def fingerprint(self) -> str:
-        """How it fails, for declared deviations."""
-        return self.evidence[0] if self.failed and self.evidence else f"unshown: {self.owed}"
+    def why(self) -> str:
+        """What was seen first, or not seen."""
+        return self.evidence[0] if self.failed and self.evidence else f"not shown: {self.owed}"
+
+    @property
+    def fingerprints(self) -> set[str]:
+        """How it fails, for declared deviations: each of these must have been declared."""
+        return self.shapes or {self.why}
 
 
 class Findings:
@@ -61,6 +77,7 @@ class Findings:
         finding.checked += 1
         if not truth:
             finding.failed += 1
+            finding.shapes.add(_VARYING.sub(_masked, seen))
             if len(finding.evidence) < MOST_EVIDENCE:
                 finding.evidence.append(seen)
         return bool(truth)

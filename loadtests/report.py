@@ -25,7 +25,7 @@ MARKS = {"passed": "ok", "failed": "FAILED", "unshown": "NOT SHOWN", "deviating"
 
 def why(finding: Finding) -> str:
     """Why a finding is no pass."""
-    said = finding.fingerprint if finding.state != "passed" else ""
+    said = finding.why if finding.state != "passed" else ""
     return f"{said} (declared: {finding.excuse})" if finding.excuse else said
 
 

@@ -88,9 +88,10 @@ def _result(
     options: Options, data: Data, findings: Findings, late: tuple[float, float] | None, took_s: float
 ) -> Result:
     for finding in findings.bad:
-        for entry in options.deviations.about(f"loadtests/{options.scenario.name}", [finding.clause]):
-            if not entry.expired and entry.excuses(finding.fingerprint):
-                finding.excuse = entry.reason
+        about = options.deviations.about(f"loadtests/{options.scenario.name}", [finding.clause])
+        declared = [entry for entry in about if not entry.expired]
+        if all(any(entry.excuses(each) for entry in declared) for each in finding.fingerprints):
+            finding.excuse = declared[0].reason
     overall = figures.summary(data.observations, data)
     names = [flow.name for flow in options.scenario.flows]
     by_flow = {name: figures.summary(data.flow(name), data) for name in names}

@@ -8,7 +8,7 @@ from fake_workers.wire import event
 from loadtests.invariants import BETWEEN, ENDED, EVERY_EXCHANGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from fake_workers.journal import Entry
     from loadtests.findings import Findings
@@ -18,29 +18,37 @@ if TYPE_CHECKING:
 ONE_DISPATCH = "chat.response.one_dispatch"
 
 
-def invariants(data: Data, findings: Findings, *, served: Sequence[str] = ()) -> None:
+def invariants(
+    data: Data, findings: Findings, *, served: Sequence[str] = (), but: Callable[[Observation], bool] | None = None
+) -> None:
     """Judge every exchange by itself.
 
-    `served` names flows none of whose requests may be refused or cut.
+    `served` names flows none of whose requests may be refused or cut; `but` says which exchanges are judged elsewhere.
     """
     findings.owe(*EVERY_EXCHANGE, occasion="no stream came to its end")
     for each in data.observations:
-        broken: dict[str, str] = {}
-        for clause, what in each.broken:
-            broken.setdefault(clause, what)
+        if but is not None and but(each):
+            continue
+        _exchange(each, findings)
         if each.answered:
-            for clause in EVERY_EXCHANGE:
-                findings.hold(clause, clause not in broken, _about(each, broken.get(clause, "")))
-        for clause, what in broken.items():
-            if clause == BETWEEN or not each.answered:
-                findings.hold(clause, False, _about(each, what))  # noqa: FBT003 - a truth is what it takes
-        if each.flow in served:
+            dispatches = len(data.entries.get(each.marker, []))
+            findings.hold(ONE_DISPATCH, dispatches == 1, _about(each, f"{dispatches} dispatches"))
+        elif each.flow in served:
             seen = f"status {each.status}, {each.outcome} {each.problem} after {each.body_bytes} bytes"
-            if not each.answered:
-                findings.hold(ENDED, each.outcome == "left", _about(each, seen))
-        entries = data.entries.get(each.marker, [])
-        if each.answered:
-            findings.hold(ONE_DISPATCH, len(entries) == 1, _about(each, f"{len(entries)} dispatches"))
+            findings.hold(ENDED, each.outcome == "left", _about(each, seen))
+
+
+def _exchange(each: Observation, findings: Findings) -> None:
+    """Judge one exchange by its own invariants; of one that did not come to its end only what is broken counts."""
+    broken: dict[str, str] = {}
+    for clause, what in each.broken:
+        broken.setdefault(clause, what)
+    if each.answered:
+        for clause in EVERY_EXCHANGE:
+            findings.hold(clause, clause not in broken, _about(each, broken.get(clause, "")))
+    for clause, what in broken.items():
+        if clause == BETWEEN or not each.answered:
+            findings.hold(clause, False, _about(each, what))  # noqa: FBT003 - a truth is what it takes
 
 
 def chunk(text: str, *, role: bool = False, finish: str | None = None) -> bytes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PREEMPTED = "rate_limiting.scheduler_preempted"
 CODE = "scheduler_preempted"
-STATUS, RETRY_AFTER = 503, "1"
+OK, STATUS, RETRY_AFTER = 200, 503, "1"
 BEFORE = f"{PREEMPTED}.before_first_token"
 ON = "response_headers.preempted.on_preemption"
 NOT_OTHERWISE = "response_headers.preempted.not_otherwise"
@@ -52,7 +52,7 @@ CROWD = Flow(
 
 def judge(data: Data, findings: Findings) -> None:
     """Preemption happens, is told in full, and never after the first byte; every bulk request is let in in time."""
-    invariants(data, findings, served=[URGENT.name, CROWD.name])
+    invariants(data, findings, served=[URGENT.name, CROWD.name], but=_preempted)
     findings.owe(
         f"{PREEMPTED}.status", f"{PREEMPTED}.retry_after", f"{PREEMPTED}.header", ON, occasion="nothing was preempted"
     )
@@ -72,9 +72,14 @@ def judge(data: Data, findings: Findings) -> None:
 
 
 def _preempted(each: Observation) -> bool:
-    """Whether the scheduler cut it: the answer says so, or a bulk request was hung up on without any answer."""
-    hung_up = each.flow == BULK.name and each.outcome == "cut" and each.status is None
-    return each.error_body == CODE or each.preempted is not None or hung_up
+    """Whether the scheduler cut it: the answer says so, or a bulk request got no answer, or an empty one.
+
+    No worker of this scenario gives an empty answer or hangs up, so nothing else can be the cause.
+    """
+    hung_up = each.outcome == "cut" and each.status is None
+    emptied = each.outcome == "complete" and each.status == OK and not each.body_bytes
+    untold = each.flow == BULK.name and (hung_up or emptied)
+    return each.error_body == CODE or each.preempted is not None or untold
 
 
 def _told(each: Observation, findings: Findings) -> None:

@@ -28,7 +28,9 @@ UNHURRIED = "[generator]\nmax_late_share = 1000\n"
 
 def observed(number: int, flow: str, sent_at: float, ended_at: float, **fields: Any) -> Observation:
     """An answered request, unless the fields say otherwise."""
-    made = Observation(f"igc-{number:016x}", flow, "kind", sent_at=sent_at, ended_at=ended_at, status=200)
+    made = Observation(
+        f"igc-{number:016x}", flow, "kind", sent_at=sent_at, ended_at=ended_at, status=200, body_bytes=500
+    )
     return replace(made, **fields)
 
 

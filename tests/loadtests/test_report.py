@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from conformance.targets.deviations import Deviations, Entry
 from loadtests import figures, options, report
 from loadtests.errors import GeneratorLate
 from loadtests.findings import Findings
-from loadtests.run import Result, _refuse_if_late
+from loadtests.run import Result, _refuse_if_late, _result
 from loadtests.thresholds import Threshold
 from tests.loadtests.kit import data_of, journaled, observed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fake_workers.journal import Entry
+    from fake_workers.journal import Entry as JournalEntry
     from loadtests.observation import Observation
     from loadtests.scenario import Data
 
@@ -30,7 +32,7 @@ LIMIT = Threshold("steady.failed_max", "", "failed", at_most=True, limit=0.0)
 
 def record() -> Data:
     """Two answered requests, the second late, and one that was refused."""
-    made: list[tuple[Observation, Entry | None]] = []
+    made: list[tuple[Observation, JournalEntry | None]] = []
     for number, sent_at in ((1, 10.0), (2, 10.5)):
         each = observed(
             number, "steady", sent_at, sent_at + 0.5, scheduled_at=10.0 + 0.4 * (number - 1), head_at=sent_at + 0.1,
@@ -131,3 +133,18 @@ def test_a_declared_deviation_does_not_fail_a_run() -> None:
     ended = result(record(), findings)
     assert ended.passed
     assert "deviating" in "\n".join(report.lines(ended))
+
+
+def test_a_deviation_must_declare_every_way_of_failing() -> None:
+    """One undeclared way of failing beside a declared one makes the clause fail; markers and figures do not matter."""
+    said = [f"bulk igc-{number:016x}: hung up after {number}.5 s" for number in range(9)]
+    for extra, state in (([], "deviating"), (["bulk igc-0000000000000001: answered 500"], "failed")):
+        findings = Findings()
+        for line in [*said, *extra]:
+            findings.hold("chat.stream.done.last", False, line)  # noqa: FBT003 - as above
+        asked = options.read(options.words(["steady"]))
+        row = {"reason": "known", "seen": "1", "expires": "2999-01-01", "evidence": "x"}
+        entry = Entry(clause="chat.stream.done.last", fingerprint="bulk MARKER: hung up after N s", **row)
+        asked = replace(asked, deviations=Deviations(None, (entry,)))
+        ended = _result(asked, record(), findings, None, 1.0)
+        assert [each.state for each in ended.findings.all()] == [state]
