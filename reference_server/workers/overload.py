@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reference_server.settings import OverloadSettings
 
-_STALE_AFTER_INTERVALS = 2.5  # two polls may fail before a worker is judged by nothing at all
+_STALE_AFTER_INTERVALS, _AND_S = 2, 5.0  # a poll may fail and the next one be slow before a report says nothing more
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class OverloadGuard:
 
     def __init__(self, settings: OverloadSettings) -> None:
         self._settings = settings
-        self._stale_after_s = settings.interval_s * _STALE_AFTER_INTERVALS
+        self._stale_after_s = settings.interval_s * _STALE_AFTER_INTERVALS + _AND_S
 
     @property
     def retry_after_s(self) -> int:

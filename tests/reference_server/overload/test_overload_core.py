@@ -47,7 +47,7 @@ def test_switched_off_nobody_is_over() -> None:
 
 
 def test_what_is_not_known_does_not_count() -> None:
-    """A worker without a report, or with one that two failed polls have made old, is not over."""
+    """A worker without a report, or with one older than two intervals and five seconds, is not over."""
     assert not OverloadGuard(DEFAULTS).over(None, 0.0)
     assert over((8, 0.0), age_s=25.0)
     assert not over((8, 0.0), age_s=25.1)
