@@ -51,6 +51,8 @@ def create_app(state: ServerState, fleet: Fleet | None = None) -> Quart:
         _route(app, "DELETE", "/workers/<worker_id>", workers.remove)
         _route(app, "PATCH", "/workers/<worker_id>", workers.update)
         _route(app, "PUT", "/workers/<worker_id>", workers.replace)
+        _route(app, "GET", "/get_loads", workers.loads)
+        _route(app, "POST", "/flush_cache", workers.flush_cache)
     app.register_error_handler(HTTPException, _framework_refusal)
     app.register_error_handler(Exception, partial(_fault, app))
     return app

@@ -19,6 +19,8 @@ _KNOWN_PATHS = frozenset(
         "/liveness",
         "/readiness",
         "/workers",
+        "/get_loads",
+        "/flush_cache",
     }
 )
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 from reference_server.answers import Answer, json_answer
 from reference_server.pipeline import enter
 from reference_server.stages.identify import Group
-from reference_server.workers import admin
+from reference_server.workers import admin, maintenance
 
 if TYPE_CHECKING:
     from reference_server.call import Call
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class WorkersRoutes:
-    """The routes below /workers of one server. All of them ask for the shared key where keys are configured."""
+    """The admin routes of one server; `reference_server.stages.identify` says who may use them."""
 
     def __init__(self, state: ServerState, fleet: Fleet) -> None:
         self._state = state
@@ -56,6 +56,16 @@ class WorkersRoutes:
         enter(this, self._state, Group.ADMIN)
         body = await this.body.read()
         return _answer(admin.replace_worker(self._fleet, worker_id, this.header("content-type"), body))
+
+    async def loads(self, this: Call) -> Answer:
+        """GET /get_loads."""
+        enter(this, self._state, Group.ADMIN)
+        return _answer(maintenance.get_loads(self._fleet))
+
+    async def flush_cache(self, this: Call) -> Answer:
+        """POST /flush_cache; a body is not looked at."""
+        enter(this, self._state, Group.ADMIN)
+        return _answer(await maintenance.flush_cache(self._fleet))
 
 
 def _answer(answer: AdminAnswer) -> Answer:

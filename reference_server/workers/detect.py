@@ -63,7 +63,7 @@ class Detector:
     async def is_alive(self, spec: WorkerSpec) -> bool:
         """Whether the health endpoint answers with success in time. It is asked without a key."""
         try:
-            status, _ = await self.get(spec, self._settings.health.endpoint, with_key=False)
+            status, _ = await self.ask(spec, self._settings.health.endpoint, with_key=False)
         except UpstreamError:
             return False
         return _is_success(status)
@@ -125,7 +125,7 @@ class Detector:
     async def _json(self, spec: WorkerSpec, path: str) -> Any:
         """The JSON of a successful answer; `None` for any other answer and for none."""
         try:
-            status, body = await self.get(spec, path, with_key=True)
+            status, body = await self.ask(spec, path, with_key=True)
         except UpstreamError:
             return None
         if not _is_success(status):
@@ -135,8 +135,8 @@ class Detector:
         except (ValueError, RecursionError):
             return None
 
-    async def get(self, spec: WorkerSpec, path: str, *, with_key: bool) -> tuple[int, bytes]:
-        """Status and body of a GET.
+    async def ask(self, spec: WorkerSpec, path: str, *, with_key: bool, method: str = "GET") -> tuple[int, bytes]:
+        """Status and body of the answer to a question of our own.
 
         Raises:
             UpstreamError: the worker could not be asked, or did not answer in time.
@@ -144,7 +144,7 @@ class Detector:
         key = spec.api_key or self._settings.api_key
         headers = [("authorization", f"Bearer {key}")] if with_key and key else []
         timeout_s = self._settings.health.timeout_s
-        response = await self._client.send(spec.url, "GET", path, headers=headers, timeout_s=timeout_s)
+        response = await self._client.send(spec.url, method, path, headers=headers, timeout_s=timeout_s)
         return response.status, await response.read(_ANSWER_LIMIT_BYTES)
 
 

@@ -43,8 +43,8 @@ class Fleet:
             pool_idle_timeout_s=settings.upstream_pool_idle_timeout_s,
         )
         self.registry = Registry(settings, clock, watcher)
-        detector = Detector(settings, self._client)
-        monitor = LoadMonitor(settings.overload.interval_s, partial(detector.get, with_key=True), clock)
+        self._detector = detector = Detector(settings, self._client)
+        monitor = LoadMonitor(settings.overload.interval_s, partial(detector.ask, with_key=True), clock)
         self._lifecycle = Lifecycle(
             settings=settings, registry=self.registry, detector=detector, monitor=monitor, clock=clock, watcher=watcher
         )
@@ -102,6 +102,15 @@ class Fleet:
     def readiness(self) -> Readiness:
         """How many workers there are and how many are healthy."""
         return self.registry.readiness()
+
+    async def post(self, worker: Worker, path: str) -> int:
+        """Ask a worker to do something about itself; returns the status of its answer.
+
+        Raises:
+            UpstreamError: it could not be asked, or did not answer in time.
+        """
+        status, _ = await self._detector.ask(worker.spec, path, with_key=True, method="POST")
+        return status
 
     def require(self, model: str) -> None:
         """Raise what `dispatch` would raise at once for lack of a worker."""
