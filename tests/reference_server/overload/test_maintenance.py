@@ -24,7 +24,7 @@ ROUTES = [("GET", "/get_loads"), ("POST", "/flush_cache")]
 
 
 class Admin:
-    """A front with a real fleet behind it: an sglang engine, which can flush its cache, and a vllm one, which cannot."""
+    """A front with a real fleet behind it: an sglang engine, which can flush, and a vllm one, which cannot."""
 
     def __init__(self, engines: FakeFleet) -> None:
         self.engines = engines
