@@ -121,8 +121,8 @@ class Call:
     method: str
     path: str
     target: str  # the path as on the request line, for messages
-    query: str
-    headers: Sequence[tuple[str, str]]
+    query: str = field(repr=False)  # keys and prompts may be in it, and in the headers
+    headers: Sequence[tuple[str, str]] = field(repr=False)
     request_id: RequestId
     body: InboundBody
     peer: str | None = None

@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reference_server.errors import ParseRefusal
@@ -42,9 +42,9 @@ class Repeated(dict[str, Any]):
 class Document:
     """A JSON text and its value. `has_repeated_keys`: somewhere in `value` there is a `Repeated`."""
 
-    raw: bytes
-    text: str
-    value: Any
+    raw: bytes = field(repr=False)
+    text: str = field(repr=False)
+    value: Any = field(repr=False)
     has_repeated_keys: bool
 
 

@@ -52,7 +52,7 @@ class AddBody(_Body):
     labels: dict[str, str] = {}
     priority: Priority = DEFAULT_PRIORITY
     cost: Cost = DEFAULT_COST
-    api_key: Annotated[str, Field(min_length=1)] | None = None
+    api_key: Annotated[str, Field(min_length=1)] | None = Field(default=None, repr=False)
     max_connection_attempts: Priority = DEFAULT_CONNECTION_ATTEMPTS
 
     def spec(self) -> WorkerSpec:
@@ -90,7 +90,7 @@ class UpdateBody(_Body):
     labels: dict[str, str] = {}
     priority: Priority | None = None
     cost: Cost | None = None
-    api_key: Annotated[str, Field(min_length=1)] | None = None
+    api_key: Annotated[str, Field(min_length=1)] | None = Field(default=None, repr=False)
 
     def applied_to(self, spec: WorkerSpec) -> WorkerSpec:
         """The registration with this update.

@@ -25,7 +25,7 @@ class RoutingHints:
     """
 
     key: str | None = None
-    tokens: tuple[int, ...] | None = None
+    tokens: tuple[int, ...] | None = field(default=None, repr=False)
     target: int | None = None
 
 
@@ -47,8 +47,8 @@ class UpstreamRequest:
 
     method: str
     path: str
-    headers: Sequence[tuple[str, str]]
-    body: bytes
+    headers: Sequence[tuple[str, str]] = field(repr=False)
+    body: bytes = field(repr=False)
     model: str
     routing: RoutingHints = field(default_factory=RoutingHints)
     read_limit_bytes: int | None = None

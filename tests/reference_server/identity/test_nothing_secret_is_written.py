@@ -19,6 +19,16 @@ from fake_workers.fleet import Fleet as FakeFleet
 from fake_workers.markers import new_marker
 from fake_workers.script import Chunk, Close, Head, Hold, Reply, Script, Wire
 from fake_workers.spec import WorkerSpec as FakeSpec
+from reference_server.call import Call, InboundBody
+from reference_server.endpoints import ENDPOINTS
+from reference_server.request_ids import RequestId
+from reference_server.settings import BreakerSettings, HealthSettings
+from reference_server.stages.parse import parse_body
+from reference_server.workers.admin_bodies import AddBody, read_body
+from reference_server.workers.breaker import Breaker
+from reference_server.workers.exchange import RoutingHints, UpstreamRequest
+from reference_server.workers.health import HealthState
+from reference_server.workers.worker import Worker
 from tests.support import READY_WITHIN_S
 
 if TYPE_CHECKING:
@@ -30,6 +40,7 @@ SHARED, RED, ADMIN, USER = "sk-shared-xyzzy", "sk-red-xyzzy", "sk-admin-xyzzy", 
 WORKER, GUESS = "sk-worker-xyzzy", "sk-guess-xyzzy"
 PROMPT = "my-secret-diary"
 SECRETS = (SHARED, RED, ADMIN, USER, WORKER, GUESS, PROMPT)
+_STATES = (Breaker(BreakerSettings()), HealthState(HealthSettings(), 0.0))
 LIMITS = "default_policy: {tokens_per_minute: 100000, requests_per_minute: 1000}\ntenants:\n"
 SCARCE = "  - {tenant_key: 'auth:red', tokens_per_minute: 100000, requests_per_minute: 1}\n"
 
@@ -178,3 +189,18 @@ async def test_the_metrics_port_is_served_and_given_back(tmp_path: Path) -> None
         host, _, port = metrics_url.removeprefix("http://").removesuffix("/metrics").partition(":")
         with socket.create_server((host, int(port))):
             pass
+
+
+def test_no_repr_shows_what_a_client_sent() -> None:
+    """Whatever of a request may land in a traceback or a debugger's output: keys and prompts are not in its text."""
+    raw = json.dumps({"model": "m", "messages": [{"role": "user", "content": PROMPT}]}).encode()
+    headers = [("authorization", f"Bearer {SHARED}")]
+    this = Call("POST", "/x", "/x", f"key={SHARED}", headers, RequestId("id"), InboundBody(1000))
+    this.body.feed(raw)
+    parsed = parse_body(raw, ENDPOINTS[0])
+    hints = RoutingHints(tokens=(1234, 5678))
+    outgoing = UpstreamRequest("POST", "/x", headers, raw, "m", hints)
+    body = read_body("application/json", json.dumps({"url": "http://w", "api_key": WORKER}).encode(), AddBody)
+    for shown in (this, parsed, parsed.document, outgoing, body, body.spec(), Worker("i", 0, body.spec(), *_STATES)):
+        text = repr(shown)
+        assert not any(secret in text for secret in (*SECRETS, "1234")), text
