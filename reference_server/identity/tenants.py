@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ANONYMOUS = "anonymous"
 AUTH, HEADER, ADDRESS = "auth:", "header:", "ip:"
-LONGEST_HEADER_BYTES = 256
+LONGEST_HEADER_BYTES = 200  # the newer real gateway stops here too
 _MOST_ADDRESSES_REMEMBERED = 4096
 _USABLE_HEADER = re.compile(rf"[\t\x20-\x7e]{{1,{LONGEST_HEADER_BYTES}}}")
 
@@ -39,7 +39,7 @@ def of_shared_key(key: str) -> str:
 def of_stranger(this: Call, settings: Settings) -> str:
     """The tenant key of a caller whom no API key has identified (clauses request_headers.tenant_id.*).
 
-    A header that is empty, longer than 256 bytes or not ASCII names nobody and is passed over: a request is never
+    A header that is empty, longer than 200 bytes or not ASCII names nobody and is passed over: a request is never
     refused for it. The newer real gateway passes over the same but for too long a value, which it answers with 400.
     """
     if settings.trust_tenant_header:
