@@ -119,6 +119,9 @@ def test_an_overlong_event_is_passed_over() -> None:
     assert of_stream(filler + b"\n\n" + EVENT + b"\n\n") == 14
     lines = b"data: x\n" * (LONGEST_EVENT_BYTES // 8 + 1)
     assert of_stream(lines, b'data: {"usage":{"prompt_tokens":99}}\n\n', EVENT, b"\n\n") == 14
+    rest = b"data: " + b"x" * LONGEST_EVENT_BYTES
+    assert of_stream(b'data: {"usage":{"prompt_tokens":99}}\n', rest, b"\n\n", EVENT, b"\n\n") == 14
+    assert of_stream(b'data: {"usage":{"prompt_tokens":99}}\n', rest, b"\n\n") is None
     reader = StreamUsage()
     tracemalloc.start()
     try:
