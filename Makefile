@@ -9,7 +9,7 @@ JOBS ?= 4
 # Every run starts many Python processes: without compiled files each of them would compile all it imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup conformance test lint types imports docstrings units models lock readings clean
+.PHONY: setup conformance test lint types imports docstrings units load models lock readings clean
 
 setup: $(STAMP)
 
@@ -42,6 +42,12 @@ docstrings: $(STAMP)
 
 units: $(STAMP)
 	$(BIN)/python -m pytest tests -n $(JOBS) -q
+
+# Put the reference gateway under each load scenario (docs/load-testing.md).
+load: $(STAMP)
+	for scenario in admission preemption keepalive steady disconnect-storm slow-readers; do \
+		$(BIN)/python -m loadtests $$scenario --report-dir reports/load/$$scenario || exit $$?; \
+	done
 
 # Set deliberately wrong gateways before the suite: score, survivors, checks that kill nothing (docs/mutation.md).
 mutation: $(STAMP)

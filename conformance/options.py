@@ -115,7 +115,7 @@ def read(config: pytest.Config) -> Options:
     for glob in option.clauses:
         if not any(fnmatch.fnmatch(each, glob) for each in known):
             raise UserError(f"--clauses {glob}: no clause id matches; `python -m conformance clauses` lists them")
-    target = _running_target(option.features, option.revision) if running else load(option.gateway or "reference")
+    target = running_target(option.features, option.revision) if running else load(option.gateway or "reference")
     return Options(
         target=target,
         running=running,
@@ -168,7 +168,8 @@ def addresses(text: str | None) -> list[tuple[str, int]]:
     return found
 
 
-def _running_target(claimed: str | None, revision: str | None) -> Target:
+def running_target(claimed: str | None, revision: str | None = None) -> Target:
+    """A gateway that runs already, with what it claims; UserError for a feature there is not."""
     names = [name.strip() for name in (claimed or "core").split(",") if name.strip()]
     if unknown := [name for name in names if name not in features()]:
         raise UserError(f"--features: unknown {', '.join(unknown)}; known are {', '.join(features())}")

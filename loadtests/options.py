@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from conformance.harness.configurations import Configuration, configurations
 from conformance.harness.errors import UserError
 from conformance.options import Options as SuiteOptions
-from conformance.options import addresses
+from conformance.options import addresses, running_target
 from conformance.targets import deviations
-from conformance.targets.adapter import Claims, Target, load
+from conformance.targets.adapter import Target, load
 from loadtests import scenarios, thresholds
 from loadtests.arrivals import PATTERNS, Pattern
-from spec import features
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +100,7 @@ def read(given: argparse.Namespace) -> Options:
         if getattr(given, name) and not given.target:
             raise UserError(f"--{name.replace('_', '-')} only means something together with --target URL")
     configuration = configurations(CONFIGURATIONS)[scenario.configuration]
-    target = _running_target(given.features) if given.target else load(given.gateway or "reference")
+    target = running_target(given.features) if given.target else load(given.gateway or "reference")
     if lacking := target.lacks(configuration.settings):
         raise UserError(
             f"{scenario.name}: {target.label} cannot be given {', '.join(lacking)}, which the scenario needs"
@@ -151,13 +150,6 @@ def _folder(given: Path | None) -> Path | None:
         except OSError as problem:
             raise UserError(f"--report-dir {given}: cannot be written ({problem.strerror})") from problem
     return given
-
-
-def _running_target(claimed: str | None) -> Target:
-    names = [name.strip() for name in (claimed or "core").split(",") if name.strip()]
-    if unknown := [name for name in names if name not in features()]:
-        raise UserError(f"--features: unknown {', '.join(unknown)}; known are {', '.join(features())}")
-    return Target("target", None, Claims(features=sorted({"core", *names})))
 
 
 def words(arguments: Sequence[str] | None) -> argparse.Namespace:

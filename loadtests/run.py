@@ -23,6 +23,7 @@ from loadtests.errors import GeneratorLate
 from loadtests.findings import Findings
 from loadtests.journal import Collector
 from loadtests.observation import read_all
+from loadtests.progress import Progress
 from loadtests.scenario import Data
 from loadtests.watch import Watch
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from conformance.harness.environment import Environment, Running
-    from loadtests.observation import Observation
     from loadtests.options import Options
     from loadtests.thresholds import Threshold
 
@@ -168,6 +168,7 @@ def _generate(
     """Run locust to its end, showing how it goes; HarnessError when it does not work."""
     record = logs / "record"
     key = {"LOADTESTS_KEY": environment.default_key} if environment.default_key else None
+    progress = Progress(record)
     process = Process("generator", _command(options, environment, record), logs, env=key)
     try:
         began = shown = time.monotonic()
@@ -178,19 +179,9 @@ def _generate(
             if time.monotonic() - shown >= SHOW_EVERY_S:
                 shown = time.monotonic()
                 collector.fetch()
-                say(_progress(options, record, shown - began))
+                after_s = min(shown - began, options.duration_s)
+                say(f"{options.scenario.name} {after_s:.0f}/{options.duration_s} s: {progress.line()}")
         if process.status not in SOUND:
             raise HarnessError(f"the generator did not work: {process.describe()}")
     finally:
         process.stop()
-
-
-def _progress(options: Options, record: Path, after_s: float) -> str:
-    seen: list[Observation] = []
-    with contextlib.suppress(HarnessError):  # a line may be half written
-        seen = read_all(record)
-    counts = (
-        f"{sum(each.answered for each in seen)} answered, {sum(each.shed for each in seen)} shed, "
-        f"{sum(bool(each.broken) for each in seen)} broken"
-    )
-    return f"{options.scenario.name} {min(after_s, options.duration_s):.0f}/{options.duration_s} s: {counts}"

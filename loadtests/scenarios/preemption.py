@@ -52,7 +52,7 @@ CROWD = Flow(
 
 def judge(data: Data, findings: Findings) -> None:
     """Preemption happens, is told in full, and never after the first byte; every bulk request is let in in time."""
-    invariants(data, findings, served=[URGENT.name, CROWD.name], but=_preempted)
+    invariants(data, findings, served=[BULK.name, URGENT.name, CROWD.name], but=_preempted)
     findings.owe(
         f"{PREEMPTED}.status", f"{PREEMPTED}.retry_after", f"{PREEMPTED}.header", ON, occasion="nothing was preempted"
     )

@@ -21,7 +21,7 @@ FAILED = 1
 TRIALS: list[Trial] = [
     # mutant, scenario, seconds, rate, what must fail, what may fail with it
     ("keeps_the_slot_of_who_leaves", "disconnect-storm", 3, 8, {disconnect_storm.RELEASED}, {disconnect_storm.OTHERS}),
-    ("preempts_what_has_begun", "preemption", 4, 3, {preemption.BEFORE}, {preemption.STARVED}),
+    ("preempts_what_has_begun", "preemption", 4, 3, {preemption.BEFORE}, {preemption.STARVED, invariants.ENDED}),
     ("starves_bulk", "preemption", 9, 3, {preemption.STARVED}, set()),
     ("pings_inside_events", "keepalive", 2, 2, {invariants.BETWEEN}, {invariants.CONTENT, invariants.FRAMING}),
     ("sheds_without_retry_after", "admission", 2, 12,

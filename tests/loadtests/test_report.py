@@ -15,6 +15,7 @@ from conformance.targets.deviations import Deviations, Entry
 from loadtests import figures, options, report
 from loadtests.errors import GeneratorLate
 from loadtests.findings import Findings
+from loadtests.progress import Progress
 from loadtests.run import Result, _refuse_if_late, _result
 from loadtests.thresholds import Threshold
 from tests.loadtests.kit import data_of, journaled, observed
@@ -148,3 +149,15 @@ def test_a_deviation_must_declare_every_way_of_failing() -> None:
         asked = replace(asked, deviations=Deviations(None, (entry,)))
         ended = _result(asked, record(), findings, None, 1.0)
         assert [each.state for each in ended.findings.all()] == [state]
+
+
+def test_progress_counts_only_whole_lines(tmp_path: Path) -> None:
+    """A record that is being written is read on from where it was left, and half a line is left for the next time."""
+    first, second = observed(1, "steady", 0.0, 1.0).to_line(), observed(2, "steady", 0.0, 1.0, status=429).to_line()
+    file = tmp_path / "observations-1.jsonl"
+    progress = Progress(tmp_path)
+    assert progress.line() == "0 answered, 0 shed, 0 broken"
+    file.write_text(f"{first}\n{second[:40]}", "utf-8")
+    assert progress.line() == "1 answered, 0 shed, 0 broken"
+    file.write_text(f"{first}\n{second}\n", "utf-8")
+    assert progress.line() == progress.line() == "1 answered, 1 shed, 0 broken"
