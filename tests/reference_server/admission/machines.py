@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from reference_server.admission.tickets import Core
 
 STEPS_WANTED = 10_000
-EXAMPLES, STEPS_EACH = 260, 50
+EXAMPLES, STEPS_EACH = 300, 50
 REFUSALS = {Verdict.FULL, Verdict.DISABLED, Verdict.LATE}
 
 

@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from reference_server.admission.configuration import AdmissionSettings, ClassSettings
+from reference_server.admission.desk import LimiterDesk
 from reference_server.admission.priority import PriorityClass
+from reference_server.admission.priority_desk import SchedulerDesk
 from tests.reference_server.admission.stage import EVENT, Client, Plan, Stage, rest, scheduler
 
 ONE = AdmissionSettings(max_concurrent_requests=1, queue_size=2)
@@ -16,6 +18,16 @@ ONE = AdmissionSettings(max_concurrent_requests=1, queue_size=2)
 def _refusal(client: Client) -> tuple[int, str | None, str | None, str]:
     reply = client.reply
     return reply.status, reply.header("x-smg-error-code"), reply.header("retry-after"), reply.error["code"]
+
+
+def _nothing_is_remembered(stage: Stage) -> None:
+    desk = stage.state.admission
+    assert isinstance(desk, LimiterDesk | SchedulerDesk)
+    assert not desk._answers
+    assert desk._timer is None
+    if isinstance(desk, SchedulerDesk):
+        assert not desk._calls
+        assert not desk._queued
 
 
 async def test_the_queue_is_served_in_order() -> None:
@@ -119,6 +131,7 @@ async def test_a_client_may_leave_at_any_moment(turns: int, kind: str, *, busy: 
     stage.workers.plans["last"].answers.set()
     assert (await last.done()).status == 200
     assert all(response.closed for response in stage.workers.responses.values())
+    _nothing_is_remembered(stage)
     if kind == "limit":
         assert (stage.metric("smg_admission_queue_depth"), stage.metric("smg_admission_inflight")) == (0.0, 0.0)
     else:
@@ -143,6 +156,7 @@ async def test_a_task_may_be_cancelled_at_any_moment(turns: int, kind: str) -> N
     stage.workers.plans["last"].answers.set()
     assert (await last.done()).status == 200
     assert all(response.closed for response in stage.workers.responses.values())
+    _nothing_is_remembered(stage)
 
 
 # The priority scheduler
@@ -378,3 +392,29 @@ async def test_the_tenants_in_the_metrics_are_bounded() -> None:
     stage.workers.plans["x"].answers.set()
     await client.done()
     assert stage.metric("smg_scheduler_unknown_priority_value_total", tenant="other") == 1.0
+
+
+@pytest.mark.parametrize("preempted_at", range(0, 40, 6))
+async def test_a_victim_may_leave_while_it_is_being_preempted(preempted_at: int) -> None:
+    """Preemption and departure may cross at any turn: the slot is one, the outcome is one, and the next is served."""
+    for leaves_after in range(12):
+        stage = Stage(scheduler())
+        plan = Plan(pieces=(EVENT, EVENT), holds={0: asyncio.Event()})
+        plan.answers.set()
+        victim = stage.send("victim", "bulk", plan)
+        await rest(preempted_at)
+        higher = stage.send("higher", "interactive")
+        stage.workers.plans["higher"].answers.set()
+        await rest(leaves_after)
+        victim.leave()
+        await asyncio.gather(victim.done(), higher.done())
+        assert higher.reply.status == 200
+        assert victim.reply.status in {0, 503}
+        outcomes = sum(
+            stage.metric("smg_scheduler_admit_total", **{"class": "bulk", "outcome": outcome})
+            for outcome in ("admitted", "preempted", "client_cancelled")
+        )
+        assert outcomes <= 1.0, "two outcomes for one request"
+        assert outcomes == 1.0 or preempted_at + leaves_after < 20, "no outcome for a request that came in"
+        assert stage.metric("smg_scheduler_utilization") == 0.0
+        _nothing_is_remembered(stage)

@@ -72,13 +72,16 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def priority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    """A gateway with the scheduler, whose capacity is the one slot that its worker reports."""
+    """A gateway with the scheduler, whose capacity is the one slot that its worker reports.
+
+    Its breaker opens at the first failure: if it heard of a preemption, the next request would get a 503.
+    """
     file = tmp_path_factory.mktemp("priority") / "classes.yaml"
     file.write_text(CLASSES, encoding="utf-8")
     with running([*ENGINES, "--worker", "engine=sglang,model=m,slots=1"]) as fleet:
         workers = [each["url"] for each in fleet["workers"]]
         flags = ["--priority-scheduler-enabled", "--priority-scheduler-default-max-class", "system",
-                 "--priority-scheduler-config", str(file)]  # fmt: skip
+                 "--priority-scheduler-config", str(file), "--cb-failure-threshold", "1"]  # fmt: skip
         with gateway("--worker-urls", *workers, *flags, "--exit-with-parent") as server:
             yield Stand(server.url, fleet["control"], workers)
 
