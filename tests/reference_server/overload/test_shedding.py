@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from fake_workers.control import Control
 from fake_workers.fleet import Fleet as FakeFleet
+from fake_workers.script import Stall, Wire
 from fake_workers.spec import WorkerSpec as FakeSpec
 from reference_server.errors import GatewayError
 from reference_server.metrics.workers import WorkerMetrics
@@ -205,3 +207,19 @@ async def test_a_repetition_that_finds_all_overloaded_ends_with_the_answer_there
     assert (await stand.ask())[0] == 503
     assert stand.chats() == 1
     assert stand.sample("smg_worker_overload_shed_total", stage="selection") == 0
+
+
+async def test_a_worker_that_never_tells_its_load_serves_all_the_same(start: Callable[..., Any]) -> None:
+    """A question for loads that hangs holds up neither requests nor the end of the gateway."""
+    stand: Stand = await start(OverloadSettings(interval_s=30.0))
+    await stand.fleet.stop()
+    stand = Stand(stand.engines, FAST)
+    async with Control(stand.engines.control_url) as control:
+        for name, engine in stand.engines.workers.items():
+            path = "/v1/loads" if engine.spec.engine == "sglang" else "/metrics"
+            await control.set_path(name, path, Wire(steps=[Stall(max_s=20)]))
+        await stand.fleet.start()
+        await until(lambda: stand.fleet.readiness().healthy == 2)
+        await until(lambda: any(entry.path == path for entry in stand.engines.journal.all_entries()))
+        assert (await stand.ask())[0] == 200
+        await asyncio.wait_for(stand.fleet.stop(), WITHIN_S)
