@@ -42,10 +42,11 @@ async def test_body_over_the_limit_is_413(gateway: Gateway, worker: Worker, path
     expect_status(await gateway.post(path, sized(gateway, path, script, LIMIT_BYTES + 1)), 413)
 
 
+@each_path()
 @clause("codes.request_body_too_large.code")
-async def test_body_over_the_limit_has_its_code(gateway: Gateway, worker: Worker) -> None:
+async def test_body_over_the_limit_has_its_code(gateway: Gateway, worker: Worker, path: str) -> None:
     """The code of the 413 is request_body_too_large."""
-    answer = await gateway.post(CHAT, sized(gateway, CHAT, worker.script(), LIMIT_BYTES + 1))
+    answer = await gateway.post(path, sized(gateway, path, worker.script(), LIMIT_BYTES + 1))
     expect_code(answer, "request_body_too_large")
 
 

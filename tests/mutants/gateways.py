@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # What a gateway knows of its workers' state is its own there, and so are the workers, whose state checks change.
 OWN_WORKERS = frozenset({"outage", "unhealthy", "health", "breaker"})
-OWN_GATEWAY = OWN_WORKERS | {"registry", "retries", "replicas", "empty"}
+OWN_GATEWAY = OWN_WORKERS | {"registry", "retries", "retries-replicas", "replicas", "empty"}
 ANSWER_BOUND_S = 120.0
 
 
