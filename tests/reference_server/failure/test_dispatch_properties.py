@@ -23,7 +23,6 @@ from reference_server.workers.exchange import (
     UpstreamRequestError,
     UpstreamTimeoutError,
 )
-from reference_server.workers.policies import RoundRobinPolicy
 from reference_server.workers.registry import Registry
 from reference_server.workers.retry import RETRIED_ELSEWHERE_STATUSES, RETRIED_STATUSES
 from reference_server.workers.watcher import Unwatched
@@ -31,7 +30,10 @@ from reference_server.workers.worker import ModelInfo, WorkerFacts, WorkerSpec
 from tests.virtual_time import run_virtually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from reference_server.workers.exchange import RoutingHints
+    from reference_server.workers.worker import Worker
 
 LEFT = object()
 
@@ -74,7 +76,11 @@ class Answer:
     async def read(self, limit_bytes: int) -> bytes:
         """The body, or its break."""
         del limit_bytes
-        await asyncio.sleep(0.01)
+        try:
+            await asyncio.sleep(0.01)
+        except asyncio.CancelledError:  # the real one closes itself too
+            await self.aclose()
+            raise
         if self._breaks:
             self.end(Outcome.FAILURE)
             raise UpstreamBodyError("cut", "http://w")
@@ -118,6 +124,14 @@ class Upstream:
         return answer
 
 
+class First:
+    """A policy that would always take the same worker."""
+
+    def choose(self, _model: str, candidates: Sequence[Worker], _hints: RoutingHints) -> Worker:
+        """The first candidate."""
+        return candidates[0]
+
+
 class Outcomes(Unwatched):
     """Counts the outcomes told for each worker."""
 
@@ -145,7 +159,7 @@ class World:
         self.dispatcher = Dispatcher(
             settings=config,
             registry=self.registry,
-            policy=RoundRobinPolicy(),
+            policy=First(),
             client=self.upstream,  # type: ignore[arg-type]  # scripted
             clock=clock,
             source=random.Random(1),  # noqa: S311 - jitter needs no secrecy
@@ -156,9 +170,10 @@ class World:
 async def _serve(world: World, case: Case) -> object:
     """The client's side of the request; returns its last status, or `LEFT`."""
     request = UpstreamRequest("POST", "/x", [], b"", "m", read_limit_bytes=10 if case.whole else None)
+    answer: Any = None
     try:
         async with asyncio.timeout_at(case.leaves_at_s):
-            answer: Any = await world.dispatcher.dispatch(request)
+            answer = await world.dispatcher.dispatch(request)
             with suppress(UpstreamBodyError):
                 await asyncio.sleep(0.5)
                 if case.then == "broken":
@@ -170,8 +185,8 @@ async def _serve(world: World, case: Case) -> object:
     except GatewayError as refused:
         return refused.status
     except TimeoutError:
-        for each in world.upstream.answers:
-            await each.aclose()  # the front's settling
+        if answer is not None:
+            await answer.aclose()  # the front's settling
         return LEFT
 
 

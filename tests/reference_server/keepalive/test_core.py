@@ -110,7 +110,8 @@ class KeepaliveMachine(CountingMachine):
         self.keepalive = Keepalive(interval_s, now)
 
     def _between_events(self) -> bool:
-        return not self.plain or re.search(rf"{_LINE_END}{_LINE_END}\Z", self.plain.decode()) is not None
+        # At the beginning no event is open, so an empty line there ends nothing and begins nothing.
+        return re.search(rf"{_LINE_END}{_LINE_END}\Z", "\n\n" + self.plain.decode()) is not None
 
     def _ping_if_due(self) -> None:
         if self.keepalive.is_due(self.now):

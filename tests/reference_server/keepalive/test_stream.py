@@ -153,6 +153,19 @@ def test_cancelling_in_a_silence_cancels_the_wait_for_the_body() -> None:
     run_virtually(cancelled_at_once())
 
 
+def test_closing_while_the_client_has_a_piece_closes_the_body() -> None:
+    """A client may leave while its last piece is on its way: the body is closed before anything else happens."""
+    body = Body(EVENT, hangs=True)
+
+    async def closed_at_a_piece() -> None:
+        pieces = with_pings(body.pieces(), INTERVAL_S)
+        assert await anext(pieces) == EVENT
+        await pieces.aclose()
+        assert body.closed
+
+    run_virtually(closed_at_a_piece())
+
+
 def test_closing_before_the_first_piece_is_asked_for_is_nothing() -> None:
     """A response that is given up before its body was touched has nothing to wait for."""
 
