@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 SLEEP_S = 0.01
+MOST_KEPT = 10_000
 
 
 class Watch:
-    """`with Watch() as watch: ...; watch.worst_s` is the worst delay of a short sleep meanwhile, in seconds."""
+    """`with Watch() as watch: ...`; `watch.delays_s` are the delays of short sleeps meanwhile, in seconds.
+
+    The latest of them, if there are very many; `watch.worst_s` is the worst of all.
+    """
 
     def __init__(self) -> None:
         self.worst_s = 0.0
+        self.delays_s: deque[float] = deque(maxlen=MOST_KEPT)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
@@ -34,4 +40,6 @@ class Watch:
         while not self._over.is_set():
             before = time.monotonic()
             time.sleep(SLEEP_S)
-            self.worst_s = max(self.worst_s, time.monotonic() - before - SLEEP_S)
+            delay_s = time.monotonic() - before - SLEEP_S
+            self.worst_s = max(self.worst_s, delay_s)
+            self.delays_s.append(delay_s)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MEDIAN_S = 0.010
-"""Half of all times differ from the worker's stamps by no more than this, on any machine."""
+"""Half of all times differ from the worker's stamps by no more than this and what 90% of short sleeps were late by."""
 P99_S = 0.010
 """And 99% by no more than this and twice what the machine was seen to add to a sending or a sleep."""
 LATE = 3
@@ -64,10 +64,11 @@ def test_measured_times_are_the_workers_own(worker: tuple[str, str], tmp_path: P
         firsts.append(abs((each.events[0] - each.sent_at) - (sends[0] - entry.received_at)))
         pairs = zip(itertools.pairwise(each.events), itertools.pairwise(sends), strict=True)
         gaps += [abs((b - a) - (d - c)) for (a, b), (c, d) in pairs]
+    usual_s = figures.percentile(sorted(watch.delays_s), 0.9)
     for name, values in (("first", sorted(firsts)), ("gaps", sorted(gaps))):
         p50, p99 = (1000 * figures.percentile(values, share) for share in (0.5, 0.99))
         sys.stdout.write(f"{name}: p50 {p50:.2f} ms, p99 {p99:.2f} ms, margin {1000 * data.margin_s:.0f} ms\n")
-        assert figures.percentile(values, 0.5) <= MEDIAN_S
+        assert figures.percentile(values, 0.5) <= MEDIAN_S + usual_s
         assert figures.percentile(values, 0.99) <= P99_S + 2 * data.margin_s
 
 
