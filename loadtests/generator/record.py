@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from loadtests.traffic import Flow, Kind
 
 LOG = logging.getLogger("loadtests")
-LATE_STATUS, IDLE_STATUS = 3, 4
+BAD_USAGE, LATE_STATUS, IDLE_STATUS = 2, 3, 4
 DRAIN_S = 35.0
 DISPATCH = "DISPATCH"
 _FILES: dict[int, TextIO] = {}
+_TAUGHT: set[str] = set()
 
 
 distributed.register()
@@ -47,23 +48,28 @@ def _add_options(parser: LocustArgumentParser) -> None:
 
 @events.init.add_listener
 def _prepare(environment: Environment, **_: Any) -> None:
-    """Let requests under way come to their end, and open the record."""
+    """Let requests under way come to their end, open the record, and teach the fake workers their answers."""
     environment.stop_timeout = environment.stop_timeout or DRAIN_S
-    # Timers count from when the loop last looked at the clock. That was before all imports: --run-time would be over
-    # before it has begun.
-    gevent.get_hub().loop.update_now()
     given = options.of(environment)
     if given is not None and given.record_dir:
         folder = Path(given.record_dir)
         folder.mkdir(parents=True, exist_ok=True)
         _FILES[id(environment)] = (folder / f"observations-{os.getpid()}.jsonl").open("w", encoding="utf-8")
+    _teach(environment)
+    # Timers count from when the loop last looked at the clock. That was before all imports: --run-time would be over
+    # before it has begun.
+    gevent.get_hub().loop.update_now()
 
 
 @events.test_start.add_listener
 def _teach(environment: Environment, **_: Any) -> None:
-    """Register the answers with the fake workers, once a run."""
+    """Register the answers with the fake workers, once for each control port: the web page may name another one.
+
+    Raises:
+        SystemExit: with status 2 when nobody answers there.
+    """
     control = options.of(environment).control
-    if not control or isinstance(environment.runner, WorkerRunner):
+    if not control or control in _TAUGHT or isinstance(environment.runner, WorkerRunner):
         return
     from loadtests.generator.users import kinds_of  # noqa: PLC0415 - users import this module
 
@@ -71,9 +77,8 @@ def _teach(environment: Environment, **_: Any) -> None:
         asyncio.run(teach(control, kinds_of(list(environment.user_classes))))
     except (FakeWorkerError, ValueError) as problem:
         LOG.error("--control %s: %s", control, problem)  # noqa: TRY400 - the text says it all
-        environment.process_exit_code = 2
-        if environment.runner is not None:
-            environment.runner.quit()
+        raise SystemExit(BAD_USAGE) from None
+    _TAUGHT.add(control)
 
 
 async def teach(control_url: str, kinds: list[Kind]) -> None:

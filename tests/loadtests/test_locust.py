@@ -18,7 +18,7 @@ from tests.support import running
 if TYPE_CHECKING:
     from pathlib import Path
 
-HEADLESS = ["--headless", "--only-summary", "-t", "2s"]
+HEADLESS = ["--headless", "--only-summary", "-t", "5s"]
 
 
 def test_a_master_spreads_the_load_over_its_workers(tmp_path: Path) -> None:
