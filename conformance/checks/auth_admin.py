@@ -13,6 +13,7 @@ from conformance.harness import CHAT
 from conformance.harness.marks import clause
 
 if TYPE_CHECKING:
+    from conformance.harness.exchange import Exchange
     from conformance.harness.gateway import Gateway
     from conformance.harness.worker import Worker
 
@@ -88,3 +89,16 @@ async def test_admin_unauthorized_says_nothing(gateway: Gateway, key: str | None
     """The 401 of an admin route has no body either."""
     answer = expect_status(await gateway.get("/workers", key=key), 401)
     expect_empty(answer)
+
+
+def may_flush(answer: Exchange) -> bool:
+    """Whether a flush was judged on its merits, whatever the workers made of it."""
+    return answer.status is not None and answer.status not in {401, 403, 404, 405}
+
+
+@clause("auth.admin.flush_cache_without_key_refused")
+async def test_no_key_no_flush(gateway: Gateway) -> None:
+    """The caches that the shared key empties are not emptied without it: 401."""
+    assert may_flush(await gateway.post("/flush_cache", b"", key=gateway.keys["shared"]))
+    expect_status(await gateway.post("/flush_cache", b"", key=None), 401)
+    expect_status(await gateway.post("/flush_cache", b"", key=NOBODYS_KEY), 401)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
 
-EACH_ADMIN_ROUTE = pytest.mark.parametrize("route", ["list", "read", "add", "remove"])
+EACH_ADMIN_ROUTE = pytest.mark.parametrize("route", ["list", "read", "add", "remove", "flush"])
 
 
 async def administrate(gateway: Gateway, worker: Worker, route: str, key: str | None) -> Exchange:
@@ -30,12 +30,14 @@ async def administrate(gateway: Gateway, worker: Worker, route: str, key: str | 
         "read": ("GET", f"/workers/{uuid4()}", None),
         "add": ("POST", "/workers", {"url": worker.url}),
         "remove": ("DELETE", f"/workers/{uuid4()}", None),
+        "flush": ("POST", "/flush_cache", b""),
     }[route]
     return await gateway.request(method, path, body, key=key)
 
 
-ON_ITS_MERITS = {"list": (200,), "read": (404,), "add": (202, 409), "remove": (404,)}
-"""What `administrate` is answered once it is let in: nobody has the id, and the worker is there already."""
+ON_ITS_MERITS = {"list": (200,), "read": (404,), "add": (202, 409), "remove": (404,), "flush": (200, 206)}
+"""What `administrate` is answered once it is let in: nobody has the id, the worker is there already, and workers may be
+too busy to empty their caches."""
 
 
 async def refused(gateway: Gateway, worker: Worker, route: str, key: str | None, *statuses: int) -> Exchange:

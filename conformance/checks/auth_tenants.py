@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from conformance.checks.auth_admin import NO_WORKER
+from conformance.checks.auth_admin import NO_WORKER, may_flush
 from conformance.checks.routes_support import NOBODYS_KEY, expect_empty, expect_status, expect_success, per_route, send
 from conformance.checks.workers_support import listed, worker_id
 from conformance.harness.gateway import CHAT
@@ -106,6 +106,13 @@ async def test_tenant_does_not_remove(gateway: Gateway) -> None:
     stranger = uuid4()
     expect_status(await gateway.request("DELETE", f"/workers/{stranger}", key=gateway.keys["shared"]), 404)
     expect_status(await gateway.request("DELETE", f"/workers/{stranger}", key=gateway.keys["red"]), 401)
+
+
+@clause("auth.tenant.admin_flush_cache_refused")
+async def test_tenant_does_not_flush(gateway: Gateway) -> None:
+    """A tenant does not empty the caches of all: 401, where the shared key is let in."""
+    assert may_flush(await gateway.post("/flush_cache", b"", key=gateway.keys["shared"]))
+    expect_status(await gateway.post("/flush_cache", b"", key=gateway.keys["red"]), 401)
 
 
 @clause("auth.tenant.admin_empty_body")
