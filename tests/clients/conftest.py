@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,9 +24,9 @@ class Stack:
     workers: list[dict[str, str]]
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """The reference gateway with retries on and three engines behind it, one of each kind."""
+@contextlib.contextmanager
+def stacked(*flags: str) -> Iterator[Stack]:
+    """A reference gateway with retries on and these flags, and three engines behind it, one of each kind."""
     engines = [
         "--worker",
         "engine=sglang,model=m-sglang,port=0",
@@ -47,6 +48,21 @@ def stack() -> Iterator[Stack]:
             "--api-key",
             "k-shared",
             "--exit-with-parent",
+            *flags,
         ]
         with running([sys.executable, "-m", "reference_server.cli", *gateway, "--worker-urls", *urls]) as ready:
             yield Stack(ready["url"], fleet["control"], fleet["workers"])
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """The reference gateway with retries on and three engines behind it, one of each kind."""
+    with stacked() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pinging_stack() -> Iterator[Stack]:
+    """The same with a keepalive after each second of silence."""
+    with stacked("--sse-keepalive-secs", "1") as found:
+        yield found
