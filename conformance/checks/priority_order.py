@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.checks.admission_kit import SERVED_BOUND_S, TENANT, Crowd
+from conformance.checks.admission_kit import SERVED_BOUND_S, TENANT, WINDOW_S, Crowd
 from conformance.checks.admission_scenes import PLACES, SLOTS
 from conformance.checks.routes_support import expect_code, expect_status
 from conformance.harness.errors import Disproved
@@ -118,10 +118,12 @@ async def test_each_class_has_its_own_queue(gateway: Gateway, worker: Worker, sa
 )
 @scheduler
 async def test_which_class_a_request_is_of(gateway: Gateway, worker: Worker, how: dict[str, Any], queue: str) -> None:
-    """It takes the places of that class: with as many of them waiting, the next of that class is sent away."""
+    """It takes the places of that class, and of no other: the next of that class is sent away, another's waits."""
     async with Crowd(gateway, worker) as crowd:
         await crowd.fill(SLOTS, says="system")
         await crowd.queue(PLACES, next_says=queue, **how)
+        other = await crowd.send(says="bulk" if queue == "default" else "default")
+        await other.must_wait("takes another class's places", WINDOW_S / 2)
 
 
 @scheduler

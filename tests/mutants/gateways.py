@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from conformance.harness.processes import Process
 
 # What a gateway knows of its workers' state is its own there, and so are the workers, whose state checks change.
-OWN_WORKERS = frozenset({"outage", "unhealthy", "health", "breaker"})
+OWN_WORKERS = frozenset({"outage", "unhealthy", "health", "breaker", "overload", "overload-default"})
 OWN_GATEWAY = OWN_WORKERS | {"registry", "retries", "retries-replicas", "replicas", "empty"}
 ANSWER_BOUND_S = 120.0
 
@@ -88,7 +88,7 @@ class Gateways:
         always = ["launch", "--port", "0", "--prometheus-port", "0"]
         question = {
             "base": key,
-            "own": name in OWN_GATEWAY,
+            "own": name in OWN_GATEWAY or chosen.exclusive,
             "arguments": [*always, *arguments(start, {**known, **chosen.settings}, self._folder)],
             **what,
         }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance.harness import noise
+from conformance.harness.configurations import configuration
 from conformance.harness.errors import HarnessError
 from tests.mutants.gateways import Gateways
 from tests.mutants.judge import Verdict, judge
@@ -89,18 +90,22 @@ class Trial:
         await asyncio.gather(*(one(subject) for subject in subjects))
 
     async def _try(self, subject: Subject) -> None:
-        """Each configuration in turn."""
-        for configuration in dict.fromkeys(check.configuration for check in subject.checks):
-            checks = [check for check in subject.checks if check.configuration == configuration]
-            try:
-                await self._in(configuration, subject, checks)
-            except HarnessError as problem:
-                subject.problem = str(problem)[:600]
+        """Each configuration in turn; where one check at a time has the gateway, each gets a fresh one."""
+        for name in dict.fromkeys(check.configuration for check in subject.checks):
+            checks = [check for check in subject.checks if check.configuration == name]
+            groups = [[check] for check in checks] if configuration(name).exclusive else [checks]
+            for group in groups:
+                if subject.until_failed and subject.failed:
+                    return
+                try:
+                    await self._in(name, subject, group)
+                except HarnessError as problem:
+                    subject.problem = str(problem)[:600]
 
-    async def _in(self, configuration: str, subject: Subject, checks: Iterable[Check]) -> None:
+    async def _in(self, name: str, subject: Subject, checks: Iterable[Check]) -> None:
         """The checks of one configuration."""
         proofs: dict[str, Proof] = {}
-        async with self._gateways.open(configuration, subject.what) as (environment, control):
+        async with self._gateways.open(name, subject.what) as (environment, control):
 
             async def one(check: Check) -> None:
                 async with self._room:
