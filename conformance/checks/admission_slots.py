@@ -158,12 +158,13 @@ async def test_the_slot_is_held_until_the_body_is_delivered(gateway: Gateway, wo
 
 
 async def until_still(script: Scripted) -> None:
-    """Wait until the worker is done, or gets rid of nothing more."""
-    taken = -1
+    """Wait until the worker is done, or twice in a row has got rid of nothing more."""
+    taken, still = -1, 0
     for _ in range(20):
         entry = await script.only()
         now = sum(size for _, size in entry.sent)
-        if entry.completed_at is not None or now == taken:
+        still = still + 1 if now == taken else 0
+        if entry.completed_at is not None or still == 2:
             return
         taken = now
         await asyncio.sleep(WINDOW_S)
