@@ -112,7 +112,7 @@ async def _megabyte(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 for _name, _about, _breaks, _transform in (
     ("sends_one_event_a_piece", "Only the first event of a worker's write is sent.", ("chat.stream.relay.coalesced",), _one_event),
-    ("closes_half_events", "Half an event is closed like a whole one.", ("chat.stream.relay.half_event_held", "chat.stream.relay.byte_by_byte"), _closed_events),
+    ("closes_half_events", "Half an event is closed like a whole one.", ("chat.stream.relay.half_event_held",), _closed_events),
     ("never_ends_streams", "Streams are broken off at their end.", ("chat.stream.end.clean",), _never_ends),
     ("is_impatient", "A short silence of the worker ends a stream.", ("chat.stream.end.staying_clients",), _impatient),
     ("limits_streams", "The payload limit counts for streams.", ("codes.upstream_response_too_large.streams_exempt",), _limited),
