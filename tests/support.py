@@ -19,6 +19,13 @@ GONE_WITHIN_S = 10.0
 @contextmanager
 def running(command: list[str]) -> Iterator[dict[str, Any]]:
     """Run a program of ours and yield the JSON line it prints when it is ready; stop it in the end."""
+    with started(command) as (_, ready):
+        yield ready
+
+
+@contextmanager
+def started(command: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The same for who must look at the process: its id, and the line."""
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -36,7 +43,7 @@ def running(command: list[str]) -> Iterator[dict[str, Any]]:
             raise AssertionError(
                 f"{command} ended before it was ready: {process.communicate(timeout=GONE_WITHIN_S)[1]}"
             )
-        yield json.loads(line)
+        yield process.pid, json.loads(line)
     finally:
         process.terminate()
         try:
