@@ -112,6 +112,7 @@ def _url(listening: socket.socket) -> str:
 def _config(settings: Settings, listening: socket.socket) -> Config:
     config = tcp.TimedConfig()
     config.bind = [f"fd://{listening.detach()}"]
+    config.backlog = _BACKLOG  # hypercorn listens once more, with its own
     config.accesslog = None
     config.errorlog = logging.getLogger("reference_server.http")
     config.include_server_header = False  # a worker's own passes through

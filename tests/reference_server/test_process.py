@@ -325,3 +325,14 @@ def _scheduling_noise_s() -> float:
         time.sleep(0.005)
         worst = max(worst, time.monotonic() - began - 0.005)
     return worst * 3 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def test_many_clients_connect_at_once() -> None:
+    """Three hundred connections are established before the busy server looks at any: none has to try again later."""
+    with gateway("--worker-urls", "http://127.0.0.1:9") as server, contextlib.ExitStack() as stack:
+        os.kill(server.process.pid, signal.SIGSTOP)
+        try:
+            for _ in range(300):
+                stack.enter_context(socket.create_connection(server.address, timeout=SOON_S / 20))
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
