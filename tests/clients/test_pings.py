@@ -87,7 +87,7 @@ async def test_pings_are_ignored(pinging_stack: Stack) -> None:
         base_url=f"{pinging_stack.base_url}/v1",
         api_key="k-shared",
         max_retries=0,
-        http_client=httpx.AsyncClient(transport=tap),
+        http_client=httpx.AsyncClient(transport=tap),  # type: ignore[arg-type]  # its stubs name a newer httpx; both work
     ) as client:
         stream = await client.chat.completions.create(
             model="m-vllm", messages=MESSAGES, stream=True, stream_options={"include_usage": True}
