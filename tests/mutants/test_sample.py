@@ -48,6 +48,15 @@ def test_a_sample_of_automatic_mutants_is_noticed(tmp_path: Path) -> None:
     assert report["automatic"]["mutants"] >= 15
 
 
+def test_every_place_exists() -> None:
+    """Each function that a mutant replaces is there: without one of them no mutant could be tried."""
+    hive = subprocess.run(
+        [sys.executable, "-m", "tests.mutants.hive"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=BOUND_S,
+    )  # fmt: skip
+    assert hive.returncode == 0, hive.stderr[-600:]
+
+
 def test_a_mutant_runs_as_a_program() -> None:
     """A mutant takes the reference server's flags and prints its ready line."""
     with running(

@@ -105,7 +105,7 @@ add(
     scheduling(default_max_class=lambda _most: DEFAULT),
 )
 add("clamps_upwards", "A tenant with a policy gets the class of its policy.", (f"{PREFIX}.clamp_keeps_lower",),
-    swap("reference_server.admission.desk:SchedulerDesk._level", lambda original, self, this, caller: self._settings.tenant_max_class.get(caller.tenant_key) or original(self, this, caller)))  # fmt: skip
+    swap("reference_server.admission.priority_desk:SchedulerDesk._level", lambda original, self, this, caller: self._settings.tenant_max_class.get(caller.tenant_key) or original(self, this, caller)))  # fmt: skip
 add("trusts_no_tenant_header", "The tenant header is not read though it is trusted.", ("request_headers.tenant_id.trusted", "rate_limiting.tenant_rate_limit_exceeded.header_identity"),
     Vice(settings=lambda s: dataclasses.replace(s, trust_tenant_header=False)))  # fmt: skip
 add(
