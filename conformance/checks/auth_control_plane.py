@@ -50,7 +50,9 @@ async def refused(gateway: Gateway, worker: Worker, route: str, key: str | None,
 @clause("auth.control_plane.admin_role_opens")
 async def test_the_admin_role_opens(gateway: Gateway, worker: Worker, route: str) -> None:
     """A credential with the admin role is let in: the request is judged on its merits."""
-    expect_status(await administrate(gateway, worker, route, gateway.keys["admin"]), *ON_ITS_MERITS[route])
+    answer = expect_status(await administrate(gateway, worker, route, gateway.keys["admin"]), *ON_ITS_MERITS[route])
+    if route == "list":  # a bare 200 says nothing; the list has the worker in it
+        assert worker.url in [entry["url"] for entry in answer.json["workers"]]
 
 
 @EACH_ADMIN_ROUTE
