@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Any
 from reference_server.admission.tickets import Place
 from reference_server.errors import GatewayError, Refused
 from tests.mutants.vice import Vice, add, both, swap
+from tests.mutants.vices.admission import ADMIT, LIMITER, SERVE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from reference_server.call import Call
-
-LIMITER = "reference_server.admission.limiter:Limiter"
-RATE = "reference_server.admission.rate:RequestRate"
-SERVE = "reference_server.pipeline:serve"
-ADMIT = "reference_server.pipeline:admit"
-FULL = "rate_limiting.admission_queue_full"
-TIMEOUT = "rate_limiting.admission_queue_timeout"
 
 # -- slots that do not come back, come back early, or twice
 
