@@ -27,9 +27,9 @@ from fake_workers.engine.run import CAPACITY_IN_CONTEXTS
 from fake_workers.net.messages import LAST_CHUNK, Response, chunk_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from fake_workers.engine.outcome import Call, Event, Outcome
+    from fake_workers.engine.outcome import Call, Choice, Event, Outcome
     from fake_workers.net.exchange import Request
     from fake_workers.spec import WorkerSpec
 
@@ -275,38 +275,38 @@ class SGLang(Dialect):
 
     def chat_whole(self, call: Call, outcome: Outcome) -> Response:
         """Word a chat completion; the model is the request's own, whatever it was."""
-        shape = {
-            "id": self._id(call),
-            "object": "chat.completion",
-            "created": int(time.time()),
-            "model": call.model,
-            "choices": [
-                {
-                    "index": choice.index,
-                    "message": shapes.chat_message(choice),
-                    "logprobs": shapes.chat_logprobs(choice.pieces, call.logprobs),
-                    "finish_reason": choice.finish_reason,
-                    "matched_stop": shapes.matched_stop(choice, stream=False),
-                }
-                for choice in outcome.choices
-            ],
-            "usage": shapes.usage(outcome),
-            "metadata": {"weight_version": "default"},
-        }
-        return Response(200, dumps(shape))
+        return self._whole(
+            "chat.completion",
+            call,
+            outcome,
+            lambda choice: {
+                "message": shapes.chat_message(choice),
+                "logprobs": shapes.chat_logprobs(choice.pieces, call.logprobs),
+            },
+        )
 
     def completion_whole(self, call: Call, outcome: Outcome) -> Response:
         """Word a completion."""
+        return self._whole(
+            "text_completion",
+            call,
+            outcome,
+            lambda choice: {
+                "text": (call.prompts[choice.index // call.n] if call.echo else "") + choice.text,
+                "logprobs": shapes.completion_logprobs(choice.pieces, call.logprobs),
+            },
+        )
+
+    def _whole(self, kind: str, call: Call, outcome: Outcome, said: Callable[[Choice], dict[str, Any]]) -> Response:
         shape = {
             "id": self._id(call),
-            "object": "text_completion",
+            "object": kind,
             "created": int(time.time()),
             "model": call.model,
             "choices": [
                 {
                     "index": choice.index,
-                    "text": (call.prompts[choice.index // call.n] if call.echo else "") + choice.text,
-                    "logprobs": shapes.completion_logprobs(choice.pieces, call.logprobs),
+                    **said(choice),
                     "finish_reason": choice.finish_reason,
                     "matched_stop": shapes.matched_stop(choice, stream=False),
                 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fake_workers.dialects import sglang_shapes as shapes
 from fake_workers.dialects.base import DONE, data_event
+from fake_workers.dialects.streaming import completion_steps, interleaved, steps_in, tokens_per_prompt
 from fake_workers.engine.outcome import Event, count_call
 
 if TYPE_CHECKING:
@@ -32,15 +33,8 @@ class ChatStream:
     def events(self) -> Iterator[Event]:
         """Yield all events in order; choices interleave step by step."""
         choices = self._outcome.choices
-        streams = [self._choice(choice) for choice in choices]
-        while streams:
-            for stream in list(streams):
-                event = next(stream, None)
-                if event is None:
-                    streams.remove(stream)
-                else:
-                    yield event
-        last = max((choice.tokens for choice in choices), default=0)
+        yield from interleaved(self._choice(choice) for choice in choices)
+        last = steps_in(self._outcome)
         for choice in choices:
             finish = {
                 "index": choice.index,
@@ -123,27 +117,19 @@ class ChatStream:
 def completion_events(call: Call, outcome: Outcome, *, completion_id: str, model: str) -> Iterator[Event]:
     """Yield the events of a completion stream; the finish rides on the last text chunk, ``usage`` is null on each."""
     head = {"id": completion_id, "object": "text_completion", "created": int(time.time()), "model": model}
-    longest = max((choice.tokens for choice in outcome.choices), default=0)
-    for step in range(max(longest, 1)):
-        for choice in outcome.choices:
-            if step >= max(len(choice.pieces), 1):
-                continue
-            text = choice.pieces[step] if choice.pieces else ""
-            echoed = call.prompts[choice.index // call.n] if call.echo and step == 0 else ""
-            last = step >= len(choice.pieces) - 1
-            piece = {
-                "index": choice.index,
-                "text": echoed + text,
-                "logprobs": shapes.completion_logprobs([text], call.logprobs) if text else None,
-                "finish_reason": choice.finish_reason if last else None,
-                "matched_stop": shapes.matched_stop(choice, stream=True) if last else None,
-            }
-            usage = None
-            if call.continuous_usage:
-                per_prompt = outcome.prompt_tokens // max(len(call.prompts), 1)
-                usage = shapes.running_usage(per_prompt, step + 1)
-            yield Event(data_event({**head, "choices": [piece], "usage": usage}), step + 1, step)
+    for step, choice, text, echoed, last in completion_steps(call, outcome):
+        piece = {
+            "index": choice.index,
+            "text": echoed + text,
+            "logprobs": shapes.completion_logprobs([text], call.logprobs) if text else None,
+            "finish_reason": choice.finish_reason if last else None,
+            "matched_stop": shapes.matched_stop(choice, stream=True) if last else None,
+        }
+        usage = None
+        if call.continuous_usage:
+            usage = shapes.running_usage(tokens_per_prompt(call, outcome), step + 1)
+        yield Event(data_event({**head, "choices": [piece], "usage": usage}), step + 1, step)
     if call.include_usage:
         final = {**head, "choices": [], "usage": shapes.usage(outcome, with_nulls=False)}
-        yield Event(data_event(final), longest)
-    yield Event(DONE, longest)
+        yield Event(data_event(final), steps_in(outcome))
+    yield Event(DONE, steps_in(outcome))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fake_workers.dialects import vllm_shapes as shapes
 from fake_workers.dialects.base import DONE, data_event
+from fake_workers.dialects.streaming import completion_steps, interleaved, steps_in, tokens_per_prompt
 from fake_workers.engine.outcome import Event, count_call
 
 if TYPE_CHECKING:
@@ -36,15 +37,8 @@ class ChatStream:
             delta = {"role": "assistant", "content": ""}
             piece = {"index": choice.index, "delta": delta, "logprobs": None, "finish_reason": None}
             yield self._event([piece], {"prompt_token_ids": None, "prompt_text": None}, choice, 0)
-        streams = [self._choice(choice) for choice in self._outcome.choices]
-        while streams:
-            for stream in list(streams):
-                event = next(stream, None)
-                if event is None:
-                    streams.remove(stream)
-                else:
-                    yield event
-        last = max((choice.tokens for choice in self._outcome.choices), default=0)
+        yield from interleaved(self._choice(choice) for choice in self._outcome.choices)
+        last = steps_in(self._outcome)
         if self._call.include_usage:
             final = {
                 **self._head,
@@ -126,36 +120,28 @@ def completion_events(
 ) -> Iterator[Event]:
     """Yield the events of a completion stream; the finish rides on the last text chunk."""
     head = {"id": completion_id, "object": "text_completion", "created": int(time.time()), "model": model}
-    longest = max((choice.tokens for choice in outcome.choices), default=0)
     offsets = [0] * len(outcome.choices)
-    for step in range(max(longest, 1)):
-        for choice in outcome.choices:
-            if step >= max(len(choice.pieces), 1):
-                continue
-            text = choice.pieces[step] if choice.pieces else ""
-            echoed = call.prompts[choice.index // call.n] if call.echo and step == 0 else ""
-            last = step >= len(choice.pieces) - 1
-            piece = {
-                "index": choice.index,
-                "text": echoed + text,
-                "logprobs": shapes.completion_logprobs([text], call.logprobs, offsets[choice.index]) if text else None,
-                "finish_reason": choice.finish_reason if last else None,
-                "stop_reason": choice.matched if last else None,
-                "prompt_token_ids": None,
-                "token_ids": None,
-                "weight_versions": None,
-            }
-            offsets[choice.index] += len(echoed + text)
-            chunk: dict[str, Any] = {**head, "choices": [piece]}
-            if call.include_usage and call.continuous_usage:
-                per_prompt = outcome.prompt_tokens // max(len(call.prompts), 1)
-                chunk["usage"] = shapes.running_usage(per_prompt, step + 1 if choice.pieces else 0)
-            if last and not call.include_usage:
-                chunk["system_fingerprint"] = system_fingerprint
-            chunk["kv_transfer_params"] = None
-            yield Event(data_event(chunk), step + 1, step)
+    for step, choice, text, echoed, last in completion_steps(call, outcome):
+        piece = {
+            "index": choice.index,
+            "text": echoed + text,
+            "logprobs": shapes.completion_logprobs([text], call.logprobs, offsets[choice.index]) if text else None,
+            "finish_reason": choice.finish_reason if last else None,
+            "stop_reason": choice.matched if last else None,
+            "prompt_token_ids": None,
+            "token_ids": None,
+            "weight_versions": None,
+        }
+        offsets[choice.index] += len(echoed + text)
+        chunk: dict[str, Any] = {**head, "choices": [piece]}
+        if call.include_usage and call.continuous_usage:
+            chunk["usage"] = shapes.running_usage(tokens_per_prompt(call, outcome), step + 1 if choice.pieces else 0)
+        if last and not call.include_usage:
+            chunk["system_fingerprint"] = system_fingerprint
+        chunk["kv_transfer_params"] = None
+        yield Event(data_event(chunk), step + 1, step)
     if call.include_usage:
         usage = shapes.usage(outcome, with_nulls=False, reasoning_parser=False)
         final = {**head, "choices": [], "usage": usage, "system_fingerprint": system_fingerprint}
-        yield Event(data_event(final), longest)
-    yield Event(DONE, longest)
+        yield Event(data_event(final), steps_in(outcome))
+    yield Event(DONE, steps_in(outcome))

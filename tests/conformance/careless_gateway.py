@@ -10,14 +10,15 @@ import asyncio
 import contextlib
 import json
 import re
-import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from tests.on_a_thread import listening
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
+    from contextlib import AbstractAsyncContextManager
 
 CHAT = "/v1/chat/completions"
 BROKEN_AT_BYTES = 1 << 17
@@ -36,7 +37,7 @@ class Read:
 
 
 class Careless:
-    """Runs in a thread of its own on a port of its own; a context manager.
+    """A gateway for `on_a_thread`.
 
     Args:
         workers: model → URL of the worker that serves it.
@@ -44,34 +45,10 @@ class Careless:
 
     def __init__(self, workers: Mapping[str, str]) -> None:
         self.workers = dict(workers)
-        self.url = ""
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._connection, "127.0.0.1", 0, limit=1 << 26))
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        self._ready.set()
-        self._loop.run_forever()
-        server.close()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.close()
+    def hosting(self) -> AbstractAsyncContextManager[str]:
+        """Listen; gives the URL."""
+        return listening(self._connection, limit=1 << 26)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         answering: set[asyncio.Task[None]] = set()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from typing import TYPE_CHECKING, Self
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from aiohttp import ClientError, ClientSession, web
 
+from tests.on_a_thread import HOST
+
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import AsyncIterator
 
 
 class MiniGateway:
-    """Runs in a thread of its own on a port of its own; a context manager.
+    """A gateway for `on_a_thread`.
 
     Args:
         workers: model → URL of the worker that serves it. Models not in there are 404.
@@ -25,39 +26,20 @@ class MiniGateway:
     def __init__(self, workers: dict[str, str], *vices: str) -> None:
         self.workers = workers
         self.vices = vices
-        self.url = ""
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._start())
-        self._ready.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._runner.cleanup())
-        self._loop.close()
-
-    async def _start(self) -> None:
+    @asynccontextmanager
+    async def hosting(self) -> AsyncIterator[str]:
+        """Listen; gives the URL."""
         app = web.Application()
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/chat/completions", self._chat)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, HOST, 0).start()
+            yield f"http://{HOST}:{runner.addresses[0][1]}"
+        finally:
+            await runner.cleanup()
 
     async def _models(self, _request: web.Request) -> web.Response:
         return web.json_response(

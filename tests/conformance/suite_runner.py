@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from tests.conformance.mini_gateway import MiniGateway
+from tests.on_a_thread import HOST, on_a_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,13 +56,23 @@ class Ran:
 @contextmanager
 def gateway(*vices: str) -> Iterator[tuple[str, str]]:
     """A mini gateway that routes to three addresses nobody listens on yet: its URL, and the value of --workers-at."""
+    workers = addresses()
+    with on_a_thread(MiniGateway(workers, *vices).hosting) as url:
+        yield url, workers_at(workers)
+
+
+def addresses() -> dict[str, str]:
+    """Model → URL of three addresses that were free a moment ago."""
     with socket.socket() as a, socket.socket() as b, socket.socket() as c:
         for each in (a, b, c):
-            each.bind(("127.0.0.1", 0))
+            each.bind((HOST, 0))
         ports = [each.getsockname()[1] for each in (a, b, c)]
-    workers = {model: f"http://127.0.0.1:{port}" for model, port in zip(MODELS, ports, strict=True)}
-    with MiniGateway(workers, *vices) as running:
-        yield running.url, ",".join(f"127.0.0.1:{port}" for port in ports)
+    return {model: f"http://{HOST}:{port}" for model, port in zip(MODELS, ports, strict=True)}
+
+
+def workers_at(workers: dict[str, str]) -> str:
+    """The value of --workers-at for these."""
+    return ",".join(url.removeprefix("http://") for url in workers.values())
 
 
 def command(folder: Path, source: str, *options: str) -> list[str]:

@@ -7,7 +7,6 @@ readers. Here the suite runs as its users run it, against a stranger's port, and
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import Any
 import pytest
 
 from tests.conformance.careless_gateway import Careless
-from tests.conformance.suite_runner import MODELS, environment
+from tests.conformance.suite_runner import addresses, environment, workers_at
+from tests.on_a_thread import on_a_thread
 
 ROOT = Path(__file__).resolve().parents[2]
 BOUND_S = 120
@@ -40,17 +40,13 @@ SMUGGLED = (
 @pytest.mark.timeout(BOUND_S + 20)
 def test_a_careless_stranger_is_caught(tmp_path: Path) -> None:
     """Each way of smuggling that the careless gateway is open to is found by a check of it, in one run of the suite."""
-    with socket.socket() as a, socket.socket() as b, socket.socket() as c:
-        for each in (a, b, c):
-            each.bind(("127.0.0.1", 0))
-        ports = [each.getsockname()[1] for each in (a, b, c)]
-    workers = {model: f"http://127.0.0.1:{port}" for model, port in zip(MODELS, ports, strict=True)}
-    with Careless(workers) as running:
+    workers = addresses()
+    with on_a_thread(Careless(workers).hosting) as url:
         checks = [f"conformance/checks/{check}" for check in SMUGGLED]
         words = [
-            *(sys.executable, "-m", "pytest", *checks, "-q", "--target", running.url),
+            *(sys.executable, "-m", "pytest", *checks, "-q", "--target", url),
             *("-p", "pytest_asyncio.plugin", "-p", "pytest_timeout"),
-            *("--workers-at", ",".join(f"127.0.0.1:{port}" for port in ports), "--report-dir", str(tmp_path)),
+            *("--workers-at", workers_at(workers), "--report-dir", str(tmp_path)),
         ]
         ran = subprocess.run(
             words, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=BOUND_S, check=False

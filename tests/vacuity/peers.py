@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import h11
 
+from tests.on_a_thread import HOST, listening, on_a_thread
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
+    from tests.on_a_thread import Behaviour
 
-HOST = "127.0.0.1"
 IDLE_S = 60.0
 
 
@@ -72,40 +73,20 @@ async def hangs_up(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter)
     """Closes every connection as soon as it is there."""
 
 
-@contextmanager
-def listening(behaviour: Behaviour) -> Iterator[str]:
-    """A peer on a port of its own, in a thread of its own; its URL."""
-    loop = asyncio.new_event_loop()
-    ready: list[str] = []
-    started = threading.Event()
+def _polite(behaviour: Behaviour) -> Behaviour:
+    """The behaviour, and whatever ends it, a closed connection behind it."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, h11.RemoteProtocolError, asyncio.CancelledError):
             await behaviour(reader, writer)
         writer.close()
 
-    async def serve() -> None:
-        server = await asyncio.start_server(handle, HOST, 0, backlog=512)
-        ready.append(f"http://{HOST}:{server.sockets[0].getsockname()[1]}")
-        started.set()
+    return handle
 
-    def run() -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_until_complete(serve())
-        loop.run_forever()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    assert started.wait(10)
-    try:
-        yield ready[0]
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+def _behaving(behaviour: Behaviour) -> AbstractContextManager[str]:
+    """A peer on a port of its own, in a thread of its own; its URL."""
+    return on_a_thread(partial(listening, _polite(behaviour)))
 
 
 class _Patient(ThreadingHTTPServer):
@@ -141,9 +122,9 @@ def dead_port() -> Iterator[str]:
 PEERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
     "dead_port": dead_port,
     "web_server": web_server,
-    "says_ok": partial(listening, says_ok),
-    "says_broken": partial(listening, says_broken),
-    "says_nothing": partial(listening, says_nothing),
-    "hangs_up": partial(listening, hangs_up),
+    "says_ok": partial(_behaving, says_ok),
+    "says_broken": partial(_behaving, says_broken),
+    "says_nothing": partial(_behaving, says_nothing),
+    "hangs_up": partial(_behaving, hangs_up),
 }
 """Every peer by its name: a context manager that gives its URL."""
