@@ -109,7 +109,7 @@ add(
 add("sticks_to_the_worker", "The worker that failed is asked again.", _clauses("prefers_another_worker"),
     swap(f"{DISPATCHER}._choose", lambda original, self, request, serving, tried=(): next(iter(tried), None) or original(self, request, serving)))  # fmt: skip
 add("forgets_who_failed", "The next worker in turn is asked, whoever failed.", _clauses("prefers_another_worker"),
-    swap(f"{DISPATCHER}._choose", lambda original, self, request, serving, _tried=(): original(self, request, serving)))  # fmt: skip
+    swap(f"{DISPATCHER}._choose", lambda original, self, request, serving, _tried=(): original(self, request, serving)), alone=True)  # fmt: skip
 add(
     "retries_although_it_is_disabled",
     "Retries cannot be switched off.",

@@ -322,7 +322,7 @@ async def _cut(original: Any, self: Any, worker: Any) -> None:
 
 
 add("forgets_models_of_others", "With a worker all workers go.", ("workers_api.remove.others_served",), swap(
-    "reference_server.workers.registry:Registry.remove", lambda original, self, worker: [original(self, each) for each in list(self)] and None))  # noqa: ARG005 - the original's arguments  # fmt: skip
+    "reference_server.workers.registry:Registry.remove", lambda original, self, worker: [original(self, each) for each in list(self)] and None), alone=True)  # noqa: ARG005 - the original's arguments  # fmt: skip
 
 
 def _framework(edit: Callable[[Answer], Any]) -> Vice:

@@ -216,6 +216,7 @@ add(
     "Every answer gets what another was sent.",
     ("chat.stream.relay.own_events",),
     answering(lambda a, t, r: _mixed(a)),  # noqa: ARG005 - the original's arguments
+    alone=True,
 )
 _LAST: dict[str, bytes] = {}
 
