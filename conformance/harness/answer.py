@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from conformance.harness.exchange import Outcome
 
 MAX_HEAD_BYTES = 1 << 20
+NO_ANSWER = "the connection was closed without an answer"
 
 
 class AnswerReader:
@@ -59,10 +60,14 @@ class AnswerReader:
                     return
                 else:
                     # The connection ended where no response was due: nothing was answered.
-                    exchange.end("cut", now, "the connection was closed without an answer")
+                    exchange.end("cut", now, NO_ANSWER)
                     return
         except h11.RemoteProtocolError as problem:
-            exchange.end("garbage" if data else "cut", now, str(problem))
+            if data:
+                exchange.end("garbage", now, str(problem))
+            else:
+                # Of a connection that ends before or in a head, the parser tells its own states only.
+                exchange.end("cut", now, str(problem) if exchange.status is not None else NO_ANSWER)
 
 
 class AnswersReader:

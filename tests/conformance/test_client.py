@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.harness import bodies
+from conformance.harness.answer import NO_ANSWER
 from conformance.harness.bodies import OMIT, PROMPT, encode, literal
 from conformance.harness.client import Live
 from conformance.harness.errors import Disproved, TargetError
@@ -82,6 +83,14 @@ async def test_how_an_answer_ends(answer: bytes, then: str, outcome: str, body: 
     assert (exchange.outcome, exchange.body) == (outcome, body)
     assert exchange.raw == answer
     assert sum(size for _, size in exchange.times.reads) == len(answer)
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\ncontent-"], ids=["no byte", "half a head"])
+async def test_a_missing_answer_is_said_in_words(head: bytes) -> None:
+    """A connection that ends before a head is there is told as that, and not in the parser's terms."""
+    async with server(head, then="close") as address, asking(address) as live:
+        exchange = await live.rest()
+    assert (exchange.outcome, exchange.status, exchange.problem) == ("cut", None, NO_ANSWER)
 
 
 async def test_trailing_bytes_are_seen() -> None:
