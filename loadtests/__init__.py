@@ -1,1 +1,1 @@
-"""The contract under pressure: admission, preemption and keepalives (arrives with the admission issue)."""
+"""The contract under pressure: locust scenarios, a measuring client, and judges who see both sides."""

@@ -59,11 +59,12 @@ def samples(observations: Iterable[Observation], data: Data) -> dict[str, list[f
         if not each.answered:
             continue
         found["latency_ms"].append(each.ended_at - each.sent_at)
-        found["scheduled_latency_ms"].append(each.ended_at - (each.scheduled_at or each.sent_at))
+        found["scheduled_latency_ms"].append(
+            each.ended_at - (each.sent_at if each.scheduled_at is None else each.scheduled_at)
+        )
         if each.first_token_at is not None:
             found["ttft_ms"].append(each.first_token_at - each.sent_at)
-            tokens = [at for at in each.events if at >= each.first_token_at]
-            found["gap_ms"] += [later - earlier for earlier, later in itertools.pairwise(tokens)]
+        found["gap_ms"] += [later - earlier for earlier, later in itertools.pairwise(each.tokens)]
         entry = data.entry(each)
         sends = event_sends(entry, len(each.events)) if entry is not None else []
         if entry is not None and sends:

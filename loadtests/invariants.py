@@ -17,32 +17,62 @@ CONTENT_TYPE = "chat.stream.content_type"
 ROLE = "chat.stream.chunk.role_first"
 CONTENT = "chat.stream.chunk.content"
 OWN = "chat.stream.relay.own_events"
+SAME_ID = "chat.stream.chunk.same_id"
 FINISH = "chat.stream.chunk.finish_once"
+FINISH_LAST = "chat.stream.chunk.finish_last"
 USAGE = "chat.usage.stream.whole_request"
 DONE_LAST = "chat.stream.done.last"
 DONE_ONCE = "chat.stream.done.once"
 ENDED = "chat.stream.end.clean"
 BETWEEN = "chat.stream.keepalive.between_events"
 MARKER = re.compile(r"igc-[0-9a-f]{16}")
-EVERY_EXCHANGE = (FRAMING, CONTENT_TYPE, ROLE, CONTENT, OWN, FINISH, USAGE, DONE_LAST, DONE_ONCE, ENDED)
+EVERY_EXCHANGE = (
+    FRAMING, CONTENT_TYPE, ROLE, CONTENT, OWN, SAME_ID, FINISH, FINISH_LAST, USAGE, DONE_LAST, DONE_ONCE, ENDED,
+)  # fmt: skip
 
 Broken = list[list[str]]
+Chunks = list[dict[str, Any] | None]
+
+
+def undecided(kind: Kind | None) -> list[str]:
+    """What an exchange of a kind says nothing about, because the worker's text or usage is not known."""
+    text = [] if kind is not None and kind.text is not None else [CONTENT, OWN]
+    return text if kind is not None and kind.completion_tokens is not None else [*text, USAGE]
+
+
+def parsed(events: Sequence[Event]) -> Chunks:
+    """The JSON object of each event; None where the data is none."""
+    return [_parsed(event.data) for event in events]
+
+
+def brings_text(chunk: dict[str, Any] | None) -> bool:
+    """Whether a chunk has text for the user, be it reasoning or the answer."""
+    deltas = [_member(choice, "delta") for choice in _choices(chunk or {})]
+    return any(delta.get("content") or delta.get("reasoning_content") for delta in deltas)
 
 
 def of_comments(comments: Sequence[Comment], events: Sequence[Event]) -> Broken:
     """A ping stands between events: neither before the blank line of one, nor inside the text of its data."""
     broken = [[BETWEEN, f"the comment {each.text!r} came inside an event"] for each in comments if each.inside]
-    torn = [event.data for event in events if ": ping" in event.data and _parsed(event) is None]
+    torn = [event.data for event in events if ": ping" in event.data and _parsed(event.data) is None]
     return broken + [[BETWEEN, f"a ping is part of the data {data[:120]!r}"] for data in torn]
 
 
 def of_stream(
-    events: Sequence[Event], kind: Kind | None, marker: str, *, finished: bool, content_type: str, unfinished: bytes
+    events: Sequence[Event],
+    found: Chunks,
+    kind: Kind | None,
+    marker: str,
+    *,
+    finished: bool,
+    content_type: str,
+    unfinished: bytes,
 ) -> Broken:
     """What does not hold for a stream.
 
     Args:
         events: in order of arrival.
+        found: what `parsed` says of them.
         kind: what was asked for; None when the worker is not ours, and text and usage are not known.
         marker: of the request.
         finished: whether the body came to its proper end; if not, only what a part of a stream owes is judged.
@@ -53,14 +83,13 @@ def of_stream(
     if content_type.partition(";")[0].strip().lower() != "text/event-stream":
         broken.append([CONTENT_TYPE, f"the content type is {content_type!r}"])
     chunks: list[dict[str, Any]] = []
-    for number, event in enumerate(events):
+    for number, (event, chunk) in enumerate(zip(events, found, strict=True)):
         if event.is_done:
             if number != len(events) - 1:
                 what = DONE_ONCE if any(later.is_done for later in events[number + 1 :]) else DONE_LAST
                 broken.append([what, f"event {number + 1} of {len(events)} is [DONE]"])
                 break
             continue
-        chunk = _parsed(event)
         if chunk is None:
             broken.append([FRAMING, f"the data of event {number + 1} is no JSON object: {event.data[:120]!r}"])
         elif "error" in chunk:
@@ -76,31 +105,48 @@ def of_stream(
     return broken
 
 
-def _parsed(event: Event) -> dict[str, Any] | None:
+def _parsed(data: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(event.data)
-    except ValueError:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
+def _choices(chunk: dict[str, Any]) -> list[dict[str, Any]]:
+    """The choices that are objects: what else a gateway may write there is no reason to fall over."""
+    choices = chunk.get("choices")
+    return [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
+
+
+def _member(of: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object in an object; an empty one where it is none."""
+    value = of.get(name)
+    return value if isinstance(value, dict) else {}
+
+
 def _of_chunks(chunks: list[dict[str, Any]], kind: Kind | None, marker: str, *, finished: bool) -> Broken:
     broken: Broken = []
-    roles: dict[int, int] = {}
-    finishes: dict[int, int] = {}
-    texts: dict[int, str] = {}
-    usages = [chunk["usage"] for chunk in chunks if not chunk.get("choices") and chunk.get("usage")]
+    roles: dict[str, int] = {}
+    finishes: dict[str, int] = {}
+    texts: dict[str, list[str]] = {}
+    usages = [_member(chunk, "usage") for chunk in chunks if not chunk.get("choices") and chunk.get("usage")]
     for chunk in chunks:
-        for choice in chunk.get("choices") or ():
-            index, delta = choice.get("index", 0), choice.get("delta") or {}
+        for choice in _choices(chunk):
+            index, delta = str(choice.get("index", 0)), _member(choice, "delta")
             first = index not in texts
+            if finishes.get(index) and delta.get("content"):
+                broken.append([FINISH_LAST, f"choice {index} goes on after its finish: {delta!r}"])
             if first and delta.get("role") != "assistant":
                 broken.append([ROLE, f"the first delta of choice {index} is {delta!r}"])
             roles[index] = roles.get(index, 0) + bool(delta.get("role"))
             finishes[index] = finishes.get(index, 0) + (choice.get("finish_reason") is not None)
-            texts[index] = texts.get(index, "") + (delta.get("content") or "")
+            texts.setdefault(index, []).append(str(delta.get("content") or ""))
+    ids = {str(chunk.get("id")) for chunk in chunks}
+    if len(ids) > 1:
+        broken.append([SAME_ID, f"chunks of one stream have the ids {', '.join(sorted(ids))}"])
     broken += [[ROLE, f"choice {index} has {number} role deltas"] for index, number in roles.items() if number > 1]
-    broken += _of_text(texts, kind, marker, finished=finished)
+    broken += _of_text({index: "".join(parts) for index, parts in texts.items()}, kind, marker, finished=finished)
     if not finished:
         return broken
     broken += [
@@ -116,7 +162,7 @@ def _of_chunks(chunks: list[dict[str, Any]], kind: Kind | None, marker: str, *, 
     return broken
 
 
-def _of_text(texts: dict[int, str], kind: Kind | None, marker: str, *, finished: bool) -> Broken:
+def _of_text(texts: dict[str, str], kind: Kind | None, marker: str, *, finished: bool) -> Broken:
     if kind is None or kind.text is None:
         return []
     wanted = kind.text.replace("{marker}", marker)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,8 +42,10 @@ def lines(result: Result) -> Iterator[str]:
     yield ""
     for threshold, said in result.broken_thresholds:
         yield f"BEYOND    {threshold.name}: {said}"
+    if result.under_way:
+        yield f"{result.under_way} requests were under way when the run ended, and are not in the report"
     bad = [each.clause for each in result.findings.bad] + [each.name for each, _ in result.broken_thresholds]
-    verdict = "passed" if result.passed else f"failed: {', '.join(bad)}"
+    verdict = f"failed: {', '.join(bad)}" if bad else result.verdict
     yield f"{options.scenario.name} on {options.target.label}: {verdict} ({result.took_s:.1f} s)"
 
 
@@ -83,8 +84,8 @@ def _requests(result: Result) -> Iterator[str]:
     start = data.observations[0].sent_at
     for each in data.observations:
         client = {name: _since(value, start) if name.endswith("_at") else value for name, value in asdict(each).items()}
-        client["events"] = [_since(at, start) for at in each.events]
-        client["pings"] = [_since(at, start) for at in each.pings]
+        for name in ("events", "tokens", "pings"):
+            client[name] = [_since(at, start) for at in getattr(each, name)]
         workers = [
             {
                 "worker": entry.worker,
@@ -110,7 +111,9 @@ def plain(result: Result) -> dict[str, Any]:
         "scenario": options.scenario.name,
         "target": options.target.label,
         "configuration": options.configuration.name,
-        "verdict": "passed" if result.passed else "failed",
+        "verdict": result.verdict,
+        "not_judged_because": result.unjudged,
+        "under_way": result.under_way,
         "started_at": result.started_at,
         "took_s": round(result.took_s, 2),
         "duration_s": options.duration_s,
@@ -136,7 +139,7 @@ def plain(result: Result) -> dict[str, Any]:
                 "value": (result.by_flow[each.flow] if each.flow else result.figures).get(each.figure),
                 "broken": any(each is broken for broken, _ in result.broken_thresholds),
             }
-            for each in options.thresholds.limits
+            for each in result.limits
         ],
         "figures": result.figures,
         "flows": result.by_flow,
@@ -159,9 +162,9 @@ def _junit(result: Result) -> ET.Element:
     suite = ET.Element(
         "testsuite",
         name=f"loadtests.{options.scenario.name}",
-        tests=str(len(findings) + len(options.thresholds.limits)),
+        tests=str(len(findings) + len(result.limits) + bool(result.unjudged)),
         failures=str(len(result.findings.bad) + len(result.broken_thresholds)),
-        errors="0",
+        errors=str(int(bool(result.unjudged))),
         skipped=str(sum(each.state == "deviating" for each in findings)),
         time=f"{result.took_s:.2f}",
     )
@@ -171,14 +174,12 @@ def _junit(result: Result) -> ET.Element:
             ET.SubElement(case, "skipped", message=why(each))
         elif each.state != "passed":
             ET.SubElement(case, "failure", message=f"{each.text} {why(each)}").text = "\n".join(each.evidence)
+    if result.unjudged:
+        case = ET.SubElement(suite, "testcase", classname=f"loadtests.{options.scenario.name}", name="judged")
+        ET.SubElement(case, "error", message=result.unjudged)
     said = {each.name: text for each, text in result.broken_thresholds}
-    for limit in options.thresholds.limits:
+    for limit in result.limits:
         case = ET.SubElement(suite, "testcase", classname="loadtests.thresholds", name=limit.name)
         if limit.name in said:
             ET.SubElement(case, "failure", message=said[limit.name])
     return suite
-
-
-def shown(value: float) -> str:
-    """A figure for people."""
-    return "-" if math.isnan(value) else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"  # noqa: PLR2004 - digits to show

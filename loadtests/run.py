@@ -1,27 +1,25 @@
-"""One run: bring up gateway and workers, let locust send, collect both sides' records, judge, report."""
+"""One run: bring up gateway and workers, let locust send, collect both sides' records, judge."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import shutil
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from conformance.harness import noise
 from conformance.harness.environment import launch
 from conformance.harness.errors import HarnessError
-from conformance.harness.processes import Process
 from conformance.targets import running as running_targets
-from fake_workers.control import Control
 from loadtests import figures
 from loadtests.errors import GeneratorLate
 from loadtests.findings import Findings
 from loadtests.journal import Collector
+from loadtests.load import generate, still_there
 from loadtests.observation import read_all
 from loadtests.progress import Progress
 from loadtests.scenario import Data
@@ -30,20 +28,18 @@ from loadtests.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from conformance.harness.environment import Environment, Running
+    from conformance.harness.environment import Running
     from loadtests.options import Options
     from loadtests.thresholds import Threshold
-
-PACKAGE = Path(__file__).parent
-GRACE_S = 60.0  # for start and for the requests under way at the end
-POLL_S = 0.25
-SHOW_EVERY_S = 1.0
-SOUND = {0, 1, 3, 4}  # locust: fine, failures, late, idle; anything else is a generator that did not work
 
 
 @dataclass
 class Result:
-    """What a run has shown."""
+    """What a run has shown.
+
+    `unjudged` says why nothing was judged: then there are figures of what was seen, and no findings; `under_way` are
+    the requests of which no end was seen.
+    """
 
     options: Options
     data: Data
@@ -53,40 +49,80 @@ class Result:
     broken_thresholds: list[tuple[Threshold, str]]
     lateness: tuple[float, float] | None
     took_s: float
+    unjudged: str = ""
+    under_way: int = 0
     started_at: float = field(default_factory=time.time)
 
     @property
     def passed(self) -> bool:
         """Whether nothing failed."""
-        return not self.findings.bad and not self.broken_thresholds
+        return self.verdict == "passed"
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a word or two."""
+        if self.unjudged:
+            return "not judged"
+        return "failed" if self.findings.bad or self.broken_thresholds else "passed"
+
+    @property
+    def limits(self) -> tuple[Threshold, ...]:
+        """The thresholds that were judged."""
+        return () if self.unjudged else self.options.thresholds.limits
 
 
-def run(options: Options, say: Callable[[str], None]) -> Result:
-    """Do the run; HarnessError when nothing could be judged, GeneratorLate when the load was not as asked for."""
-    began = time.monotonic()
-    machine = noise.measure()
-    with _folder() as logs, _up(options, logs, say) as environment, Watch() as watch:
-        asyncio.run(_teach(options, environment))
-        collector = Collector(environment.control_url)
-        _generate(options, environment, logs, collector, say)
-        observations = read_all(logs / "record")
+class Run:
+    """`with Run(options, say) as run: run.judged()`; its records live as long as the context."""
+
+    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+        self._options = options
+        self._say = say
+        self._began = time.monotonic()
+        self._logs = Path(tempfile.mkdtemp(prefix="loadtests-"))
+        self._record = self._logs / "record"
+        self._machine = noise.measure()
+        self._collector: Collector | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        shutil.rmtree(self._logs, ignore_errors=True)
+
+    def judged(self) -> Result:
+        """Do it all; HarnessError when nothing could be judged, GeneratorLate when the load was not as asked for."""
+        options, findings = self._options, Findings()
+        settings = options.configuration.settings
+        with _up(options, self._logs, self._say) as running, Watch() as watch:
+            self._collector = collector = Collector(running.environment.control_url)
+            generate(options, running, self._record, collector, self._say)
+            observations = read_all(self._record)
+            if not observations:
+                raise HarnessError(f"the generator sent nothing in {options.duration_s} s at rate {options.rate:g}")
+            _refuse_if_late(options, figures.lateness(observations))
+            collector.settle()
+            if options.scenario.probe is not None:
+                self._say("asking further questions ...")
+                asyncio.run(options.scenario.probe(running.environment, settings, findings))
+        data = Data(observations, collector.by_marker(), settings, self._machine, watch.worst_s)
+        options.scenario.judge(data, findings)
+        return _result(options, data, findings, time.monotonic() - self._began)
+
+    def unjudged(self, why: str) -> Result | None:
+        """What was seen until the run ended early, without a verdict; None when nothing was sent."""
+        observations = read_all(self._record)
         if not observations:
-            raise HarnessError(f"the generator sent nothing in {options.duration_s} s at rate {options.rate:g}")
-        late = figures.lateness(observations)
-        _refuse_if_late(options, late)
-        findings = Findings()
-        collector.settle()
-        if options.scenario.probe is not None:
-            say("asking further questions ...")
-            asyncio.run(options.scenario.probe(environment, options.configuration.settings, findings))
-    data = Data(observations, collector.by_marker(), options.configuration.settings, machine, watch.worst_s)
-    options.scenario.judge(data, findings)
-    return _result(options, data, findings, late, time.monotonic() - began)
+            return None
+        entries = self._collector.by_marker() if self._collector is not None else {}
+        data = Data(observations, entries, self._options.configuration.settings, self._machine)
+        result = _result(self._options, data, Findings(), time.monotonic() - self._began)
+        progress = Progress(self._record)
+        progress.look()
+        result.unjudged, result.broken_thresholds, result.under_way = why, [], progress.under_way
+        return result
 
 
-def _result(
-    options: Options, data: Data, findings: Findings, late: tuple[float, float] | None, took_s: float
-) -> Result:
+def _result(options: Options, data: Data, findings: Findings, took_s: float) -> Result:
     for finding in findings.bad:
         about = options.deviations.about(f"loadtests/{options.scenario.name}", [finding.clause])
         declared = [entry for entry in about if not entry.expired]
@@ -98,7 +134,7 @@ def _result(
     by_flow_and_all = {**by_flow, "": overall}
     values = [(each, by_flow_and_all[each.flow].get(each.figure)) for each in options.thresholds.limits]
     broken = [(each, said) for each, value in values if (said := each.broken(value))]
-    return Result(options, data, findings, overall, by_flow, broken, late, took_s)
+    return Result(options, data, findings, overall, by_flow, broken, figures.lateness(data.observations), took_s)
 
 
 def _refuse_if_late(options: Options, late: tuple[float, float] | None) -> None:
@@ -111,16 +147,7 @@ def _refuse_if_late(options: Options, late: tuple[float, float] | None) -> None:
 
 
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="loadtests-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _up(options: Options, logs: Path, say: Callable[[str], None]) -> Iterator[Environment]:
+def _up(options: Options, logs: Path, say: Callable[[str], None]) -> Iterator[Running]:
     """The gateway with its fake worker; a process that has ended by itself is a reason not to judge."""
     if options.url is not None:
         running_targets.preflight(options.suite)
@@ -129,59 +156,7 @@ def _up(options: Options, logs: Path, say: Callable[[str], None]) -> Iterator[En
         running = launch(options.target, options.configuration, logs)
     say(f"{options.target.label} ({options.configuration.name}) at {running.environment.gateway_url}")
     try:
-        yield running.environment
-        _still_alive(running)
+        yield running
+        still_there(options, running)
     finally:
         running.stop()
-
-
-def _still_alive(running: Running) -> None:
-    for process in running.processes:
-        if process.status is not None:
-            raise HarnessError(f"a process ended during the run: {process.describe()}")
-
-
-async def _teach(options: Options, environment: Environment) -> None:
-    async with Control(environment.control_url) as control:
-        for flow in options.scenario.flows:
-            for kind in flow.kinds:
-                await control.put_template(kind.digits, kind.script)
-
-
-def _command(options: Options, environment: Environment, record: Path) -> list[str]:
-    users = str(sum(flow.users for flow in options.scenario.flows))
-    named = {
-        "-f": PACKAGE / options.scenario.locust_file, "-u": users, "-r": users, "-t": f"{options.duration_s}s",
-        "--host": environment.gateway_url, "--control": environment.control_url, "--record-dir": record,
-        "--model": environment.workers[0].model, "--rate": options.rate, "--seed": options.seed,
-        "--max-late-share": options.thresholds.max_late_share,
-        **({"--loop": options.loop} if options.loop else {}),
-        **({"--arrivals": options.arrivals} if options.arrivals else {}),
-    }  # fmt: skip
-    words = [str(word) for pair in named.items() for word in pair]
-    return [sys.executable, "-m", "locust", "--headless", "--only-summary", "--loglevel", "WARNING", *words]
-
-
-def _generate(
-    options: Options, environment: Environment, logs: Path, collector: Collector, say: Callable[[str], None]
-) -> None:
-    """Run locust to its end, showing how it goes; HarnessError when it does not work."""
-    record = logs / "record"
-    key = {"LOADTESTS_KEY": environment.default_key} if environment.default_key else None
-    progress = Progress(record)
-    process = Process("generator", _command(options, environment, record), logs, env=key)
-    try:
-        began = shown = time.monotonic()
-        while process.status is None:
-            if time.monotonic() - began > options.duration_s + GRACE_S:
-                raise HarnessError(f"the generator did not end in time: {process.describe()}")
-            time.sleep(POLL_S)
-            if time.monotonic() - shown >= SHOW_EVERY_S:
-                shown = time.monotonic()
-                collector.fetch()
-                after_s = min(shown - began, options.duration_s)
-                say(f"{options.scenario.name} {after_s:.0f}/{options.duration_s} s: {progress.line()}")
-        if process.status not in SOUND:
-            raise HarnessError(f"the generator did not work: {process.describe()}")
-    finally:
-        process.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Data:
     noise: Noise
     added_s: float = 0.0
 
-    @property
+    @cached_property
     def margin_s(self) -> float:
         """What this machine may add to a limit: as measured before, or twice what it added to a sending or a sleep."""
         late_s = (each.dispatch_delay_s or 0.0 for each in self.observations)

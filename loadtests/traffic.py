@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from fake_workers.script import Reply, Script, Wire
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from loadtests.arrivals import Pattern
 
 MARKER = "{marker}"
@@ -54,7 +56,8 @@ def reply(
     prompt_tokens: int = 0,
 ) -> Kind:
     """Describe a stream of so many tokens: silence before any byte, before the first token, a pace."""
-    pieces = [MARKER, *(f" {WORDS[number % len(WORDS)]}" for number in range(tokens - 1))]
+    # The marker is in every token, so that none of them could be another stream's without being noticed.
+    pieces = [MARKER, *(f" {WORDS[number % len(WORDS)]}-{MARKER}" for number in range(tokens - 1))]
     prompt = prompt_tokens or 10 + int(digits, 16) % 50  # kinds differ, so that swapped usage shows
     pauses = {place: seconds for place, seconds in ((-1, silent_s), (0, first_s)) if seconds}
     answer = Reply(pieces=pieces, prompt_tokens=prompt, completion_tokens=tokens, pause_before=pauses, every_s=every_s)
@@ -112,3 +115,8 @@ class Flow:
     lull_s: float = 0.0
     tolerates: tuple[int, ...] = ()
     manners: Manners = field(default_factory=Manners)
+
+
+def kinds_of(flows: Iterable[Flow]) -> list[Kind]:
+    """All kinds of some flows, each once."""
+    return list({kind.digits: kind for flow in flows for kind in flow.kinds}.values())

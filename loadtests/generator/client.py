@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from time import monotonic
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import gevent
 import httptools
@@ -27,6 +28,14 @@ MOST_ERROR_BYTES = 65536
 OK = 200
 
 
+def address_of(url: str | None) -> tuple[str, int]:
+    """Host and port of a gateway's URL; ValueError says what is wrong with it and what it should look like."""
+    parts = urlsplit(url or "")
+    if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
+        raise ValueError(f"--host {url}: expected http://HOST:PORT of a gateway, without /v1")
+    return parts.hostname, parts.port or 80
+
+
 class _Answer:
     """What httptools calls back with, collected."""
 
@@ -37,7 +46,6 @@ class _Answer:
         self.status: int | None = None
         self.head_at: float | None = None
         self.first_byte_at: float | None = None
-        self.first_token_at: float | None = None
         self.body_bytes = 0
         self.error = b""
         self.events = SseParser()
@@ -63,12 +71,7 @@ class _Answer:
         if not self.is_stream:
             self.error += data[: MOST_ERROR_BYTES - len(self.error)]
             return
-        seen = len(self.events.events)
         self.events.feed(data, self.now)
-        if self.first_token_at is None and any(
-            '"content":"' in e.data and '"content":""' not in e.data for e in self.events.events[seen:]
-        ):
-            self.first_token_at = self.now
 
     def on_message_complete(self) -> None:
         """Note that the answer came to its proper end."""
@@ -102,7 +105,11 @@ class Client:
         self._stopped = False
 
     def exchange(self, request: bytes, observation: Observation, kind: Kind | None) -> None:
-        """Send the request and fill in what comes of it; never raises for what a gateway or network does."""
+        """Send the request and fill in what comes of it; never raises for what a gateway or network does.
+
+        Raises:
+            GreenletExit: the run is over and waits no longer; what was seen until then is filled in.
+        """
         answer = _Answer()
         observation.sent_at = monotonic()
         if self._leave_after_s is not None:
@@ -119,8 +126,12 @@ class Client:
             observation.outcome, observation.problem = "cut", str(problem)
         except httptools.HttpParserError as problem:
             observation.outcome, observation.problem = "malformed", f"{type(problem).__name__}: {problem}"
-        observation.ended_at = monotonic()
-        _fill_in(observation, answer, kind)
+        except gevent.GreenletExit:
+            observation.outcome, observation.problem = "timeout", "it was not over when the run was"
+            raise
+        finally:
+            observation.ended_at = monotonic()
+            _fill_in(observation, answer, kind)
 
     def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -190,7 +201,6 @@ def _fill_in(observation: Observation, answer: _Answer, kind: Kind | None) -> No
     observation.status = answer.status if answer.head_at is not None else None
     observation.head_at = answer.head_at
     observation.first_byte_at = answer.first_byte_at
-    observation.first_token_at = answer.first_token_at
     observation.body_bytes = answer.body_bytes
     events = answer.events
     observation.events = [event.at for event in events.events]
@@ -202,10 +212,16 @@ def _fill_in(observation: Observation, answer: _Answer, kind: Kind | None) -> No
     if answer.error and observation.status != OK:
         observation.error_body = _code_of(answer.error)
     if observation.status == OK:
+        chunks = invariants.parsed(events.events)
+        observation.tokens = [
+            event.at for event, chunk in zip(events.events, chunks, strict=True) if invariants.brings_text(chunk)
+        ]
+        observation.undecided = invariants.undecided(kind)
         observation.broken = [
             *invariants.of_comments(events.comments, events.events),
             *invariants.of_stream(
                 events.events,
+                chunks,
                 kind,
                 observation.marker,
                 finished=observation.outcome == "complete",

@@ -7,17 +7,15 @@ import json
 import random
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
 
 import gevent
 from gevent.pool import Pool
 from locust import User, task
-from locust.exception import StopUser
 
 from fake_workers.markers import new_marker
 from loadtests.arrivals import offsets
-from loadtests.generator import options, record
-from loadtests.generator.client import Client
+from loadtests.generator import lifecycle, options, record
+from loadtests.generator.client import Client, address_of
 from loadtests.observation import Observation
 
 if TYPE_CHECKING:
@@ -25,10 +23,10 @@ if TYPE_CHECKING:
 
     from locust.env import Environment
 
-    from loadtests.traffic import Flow, Kind
+    from loadtests.traffic import Flow
 
 MOST_AT_ONCE = 4096
-DRAIN_S = 30.0
+DRAIN_S = lifecycle.STOP_S - 5.0
 CHAT = "/v1/chat/completions"
 _NUMBERS = itertools.count()
 
@@ -46,10 +44,7 @@ class GatewayUser(User):
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
         given = options.of(environment)
-        host = urlsplit(self.host or environment.host or "")
-        if host.scheme != "http" or not host.hostname:
-            raise StopUser(f"--host {self.host or environment.host!r}: expected http://HOST:PORT of a gateway")
-        self._address = (host.hostname, host.port or 80)
+        self._address = address_of(self.host or environment.host)
         self._options = given
         self._dice = random.Random(self._seed(environment))
         self._requests = Pool(MOST_AT_ONCE)
@@ -81,7 +76,7 @@ class GatewayUser(User):
         self._requests.spawn(self._one, due)
 
     def on_stop(self) -> None:
-        """Wait (bounded) for the requests under way; what takes longer is dropped."""
+        """Wait (bounded) for the requests under way; what takes longer is cut, and recorded as a timeout."""
         self._requests.join(timeout=DRAIN_S)
         self._requests.kill()
 
@@ -99,8 +94,12 @@ class GatewayUser(User):
         marker = new_marker(kind.digits)
         observation = Observation(marker, self.flow.name, kind.name, sent_at=0.0, scheduled_at=due)
         client = Client(self._address, manners, leave_s)
-        client.exchange(self._request(marker), observation, kind if self._options.control else None)
-        record.note(self.environment, self.flow, observation)
+        request = self._request(marker)
+        record.begin(self.environment, self.flow, monotonic(), due)
+        try:
+            client.exchange(request, observation, kind if self._options.control else None)
+        finally:
+            record.note(self.environment, self.flow, observation)
 
     def _request(self, marker: str) -> bytes:
         body = json.dumps(
@@ -129,9 +128,3 @@ def sleep_until(at: float) -> None:
     """Sleep until a moment, never less: gevent counts from when its loop last looked at the clock."""
     while (left_s := at - monotonic()) > 0:
         gevent.sleep(left_s)
-
-
-def kinds_of(classes: list[type[Any]]) -> list[Kind]:
-    """All kinds of the flows that user classes serve."""
-    found = {kind.digits: kind for each in classes for kind in each.flow.kinds if issubclass(each, GatewayUser)}
-    return list(found.values())

@@ -23,10 +23,12 @@ FULL = "rate_limiting.admission_queue_full"
 TIMED_OUT = "rate_limiting.admission_queue_timeout"
 SHED = "rate_limiting.shed"
 SHED_STATUS = {"admission_queue_full": 429, "admission_queue_timeout": 503}
+OWED_WHEN_FULL = ("status", "retry_after", "when_full", "not_dispatched")
 RETRY_AFTER = "2"
 APART_S = 0.1  # arrivals so far apart reach the gateway in the order of sending, also on a busy machine
-SOON_S = 1.0
-LATE_S = 1.0
+SOON_S = 5.0  # for what a right gateway does at once: the bound costs it nothing
+LATE_S = 1.5
+TRIES = 3
 
 SHORT = reply("5a01", "short", tokens=4, first_s=0.1, every_s=0.03)
 LONG = reply("5a02", "long", tokens=8, first_s=0.2, every_s=0.04)
@@ -36,17 +38,19 @@ CROWD = Flow("crowd", (SHORT, LONG), tolerates=(429, 503))
 def judge(data: Data, findings: Findings) -> None:
     """The limit holds at the workers, the queue is served in order, and whoever is shed is told so in full."""
     invariants(data, findings)
-    findings.owe(LIMIT, FIFO)
-    findings.owe(f"{FULL}.status", f"{FULL}.retry_after", f"{FULL}.when_full", occasion="nothing was shed")
+    findings.owe(LIMIT, occasion="there were never as many requests at the worker as the limit allows")
+    findings.owe(FIFO, occasion="no two requests waited for a slot")
+    findings.owe(*(f"{FULL}.{each}" for each in OWED_WHEN_FULL), occasion="nothing was shed")
     limit = data.settings["max_concurrent"]
     entries = [entry for found in data.entries.values() for entry in found]
-    most = max((number for _, number in running(entries)), default=0)
-    findings.hold(LIMIT, most <= limit, f"{most} requests were at the worker at once, the limit is {limit}")
+    for number in running(entries):
+        if number >= limit:
+            findings.hold(LIMIT, number <= limit, f"{number} requests were at the worker at once, the limit is {limit}")
     _order(data, findings)
     for each in data.observations:
         if each.answered:
             continue
-        code = _shed(each, findings)
+        code = _shed(each, data.entry(each) is not None, findings)
         if code == "admission_queue_full":
             _justified(each, data, findings)
 
@@ -66,7 +70,7 @@ def _order(data: Data, findings: Findings) -> None:
             findings.hold(FIFO, at <= later_at, seen)
 
 
-def _shed(each: Observation, findings: Findings) -> str:
+def _shed(each: Observation, dispatched: bool, findings: Findings) -> str:
     """Judge an answer that is no success; returns the code it names, or that its status stands for."""
     by_status = next((code for code, status in SHED_STATUS.items() if each.status == status), "admission_queue_full")
     code = each.error_body or each.error_code or by_status
@@ -77,6 +81,7 @@ def _shed(each: Observation, findings: Findings) -> str:
     )
     findings.hold(f"{about}.status", each.status == SHED_STATUS[code] and each.error_body == code, said)
     findings.hold(f"{about}.retry_after", each.retry_after == RETRY_AFTER, said)
+    findings.hold(f"{about}.not_dispatched", not dispatched, f"{said}, and it was at the worker")
     findings.hold(f"{SHED}.envelope", each.error_body is not None, said)
     findings.hold(f"{SHED}.code_header", each.error_code == each.error_body, f"{said}, header {each.error_code}")
     findings.hold(f"{SHED}.retry_after_seconds", (each.retry_after or "").isdecimal(), said)
@@ -104,10 +109,17 @@ async def probe(environment: Environment, settings: dict[str, Any], findings: Fi
     async with prober(environment) as asking:
         room = await asking.room_for(limit, SOON_S)
         findings.hold(RETURNED, room == limit, f"after the load {room} requests were at the worker, not {limit}")
-        held = await asking.at_worker(await asking.ask_many(limit))
-        queued = await asking.ask_many(places)
-        await _one_too_many(asking, findings)
-        await _in_order(asking, held, queued, findings)
+        for number in range(1, TRIES + 1):
+            held = await asking.at_worker(await asking.ask_many(limit))
+            began = time.monotonic()
+            queued = await asking.ask_many(places)
+            if number == 1:
+                await _one_too_many(asking, findings)
+            came = await _freed_one_by_one(asking, held, queued)
+            # Whoever was sent away for waiting too long says nothing about order: this machine may have been too slow.
+            if came == queued or time.monotonic() - began < settings["queue_timeout_s"] / 2 or number == TRIES:
+                _in_order(came, queued, findings)
+                break
         held = await asking.at_worker(await asking.ask_many(limit))
         await _timeout(asking, float(settings["queue_timeout_s"]), findings)
         await asking.release(*held)
@@ -123,8 +135,8 @@ async def _one_too_many(asking: Prober, findings: Findings) -> None:
         findings.hold(f"{FULL}.retry_after", after == RETRY_AFTER, f"Retry-After is {after}")
 
 
-async def _in_order(asking: Prober, held: list[Asked], queued: list[Asked], findings: Findings) -> None:
-    """Slots are freed one at a time; the queue must come to the worker as it was filled."""
+async def _freed_one_by_one(asking: Prober, held: list[Asked], queued: list[Asked]) -> list[Asked]:
+    """Slots are freed one at a time; returns who came from the queue to the worker, in that order."""
     waiting, came, inside = list(queued), [], list(held)
     while waiting and inside:
         await asking.release(inside.pop(0))
@@ -133,10 +145,14 @@ async def _in_order(asking: Prober, held: list[Asked], queued: list[Asked], find
         waiting.remove(each)
         came.append(each)
         inside.append(each)
+    await asking.release(*inside)
+    return came
+
+
+def _in_order(came: list[Asked], queued: list[Asked], findings: Findings) -> None:
     places = [queued.index(each) + 1 for each in came]
     seen = f"the {len(queued)} that waited came to the worker in the order {places}"
-    findings.hold(FIFO, places == sorted(places) and not waiting, seen)
-    await asking.release(*inside)
+    findings.hold(FIFO, came == queued, seen)
 
 
 async def _timeout(asking: Prober, timeout_s: float, findings: Findings) -> None:

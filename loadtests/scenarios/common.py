@@ -25,15 +25,17 @@ def invariants(
 
     `served` names flows none of whose requests may be refused or cut; `but` says which exchanges are judged elsewhere.
     """
-    findings.owe(*EVERY_EXCHANGE, occasion="no stream came to its end")
+    findings.owe(*EVERY_EXCHANGE, ONE_DISPATCH, occasion="no stream came to its end")
     for each in data.observations:
         if but is not None and but(each):
             continue
         _exchange(each, findings)
-        if each.answered:
-            dispatches = len(data.entries.get(each.marker, []))
+        dispatches = len(data.entries.get(each.marker, []))
+        if each.answered or dispatches > 1:
             findings.hold(ONE_DISPATCH, dispatches == 1, _about(each, f"{dispatches} dispatches"))
-        elif each.flow in served:
+        if each.answered:
+            continue
+        if each.flow in served:
             seen = f"status {each.status}, {each.outcome} {each.problem} after {each.body_bytes} bytes"
             findings.hold(ENDED, each.outcome == "left", _about(each, seen))
 
@@ -45,7 +47,8 @@ def _exchange(each: Observation, findings: Findings) -> None:
         broken.setdefault(clause, what)
     if each.answered:
         for clause in EVERY_EXCHANGE:
-            findings.hold(clause, clause not in broken, _about(each, broken.get(clause, "")))
+            if clause not in each.undecided:
+                findings.hold(clause, clause not in broken, _about(each, broken.get(clause, "")))
     for clause, what in broken.items():
         if clause == BETWEEN or not each.answered:
             findings.hold(clause, False, _about(each, what))  # noqa: FBT003 - a truth is what it takes
@@ -68,15 +71,16 @@ def ended(entry: Entry) -> float | None:
     return entry.completed_at if entry.completed_at is not None else entry.peer_closed_at
 
 
-def running(entries: Iterable[Entry]) -> list[tuple[float, int]]:
-    """How many requests the workers had at a time: (time, number) at each change."""
+def running(entries: Iterable[Entry]) -> list[int]:
+    """How many requests the workers had whenever one came to them, itself included."""
     changes: list[tuple[float, int]] = []
     for entry in entries:
         changes.append((entry.received_at, 1))
         if (end := ended(entry)) is not None:
             changes.append((end, -1))
     number, found = 0, []
-    for at, change in sorted(changes, key=lambda each: (each[0], each[1])):
+    for _, change in sorted(changes):
         number += change
-        found.append((at, number))
+        if change > 0:
+            found.append(number)
     return found

@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from loadtests.probes import prober
 from loadtests.scenario import Data, Scenario
-from loadtests.scenarios.common import invariants
+from loadtests.scenarios.common import ended, invariants
 from loadtests.traffic import Flow, Manners, reply
 
 if TYPE_CHECKING:
     from conformance.harness.environment import Environment
+    from fake_workers.journal import Entry
     from loadtests.findings import Findings
+    from loadtests.observation import Observation
 
 RELEASED = "admission.slot.released_on_disconnect"
 LIMIT = "admission.limit.respected"
+NOT_DISPATCHED = "admission.queue.disconnect_not_dispatched"
 FELT = "chat.stream.disconnect.many"
 OTHERS = "chat.stream.disconnect.others_live"
 FELT_S = 1.0
+ARRIVED_S = 0.05
 ROOM_S = 3.0
 NOT_IN_S = 0.3
 
@@ -29,22 +33,33 @@ STAYING = Flow("staying", (STAYED,), share=0.25)
 
 
 def judge(data: Data, findings: Findings) -> None:
-    """The worker feels every leave, and those who stay are served in full."""
+    """The worker feels every leave, hears nothing of who left in the queue, and those who stay are served in full."""
     invariants(data, findings)
     findings.owe(FELT, occasion="no client left while the worker was at its request")
+    findings.owe(NOT_DISPATCHED, occasion="no client left while its request waited")
     findings.owe(OTHERS, occasion="no client stayed")
+    within_s = FELT_S + data.margin_s
     for each in data.flow(LEAVING.name):
-        entry = data.entry(each)
-        if each.outcome != "left" or entry is None or (entry.completed_at or each.ended_at + 1) <= each.ended_at:
-            continue
-        gone = entry.peer_closed_at or entry.completed_at
-        late_s = None if gone is None else gone - each.ended_at
-        felt = late_s is not None and late_s <= FELT_S + data.margin_s
-        said = "never" if late_s is None else f"after {late_s:.2f} s"
-        findings.hold(FELT, felt, f"{each.marker}: the worker noticed {said} that the client had left")
+        if each.outcome == "left":
+            _left(each, data.entry(each), within_s, findings)
     for each in data.flow(STAYING.name):
         seen = f"{each.marker}: status {each.status} ({each.error_code}), {each.outcome} {each.problem}"
         findings.hold(OTHERS, each.answered, seen)
+
+
+def _left(each: Observation, entry: Entry | None, within_s: float, findings: Findings) -> None:
+    """Judge what became of a request whose client has left, by where it was then."""
+    if entry is None or entry.received_at > each.ended_at:
+        if each.ended_at - each.sent_at < ARRIVED_S:
+            return  # the gateway may not have had it in hand
+        late_s = 0.0 if entry is None else entry.received_at - each.ended_at
+        seen = f"{each.marker} came to the worker {late_s:.2f} s after its client had left"
+        findings.hold(NOT_DISPATCHED, late_s <= within_s, seen)
+    elif entry.completed_at is None or entry.completed_at > each.ended_at:
+        gone = ended(entry)
+        said = "never" if gone is None else f"after {gone - each.ended_at:.2f} s"
+        felt = gone is not None and gone - each.ended_at <= within_s
+        findings.hold(FELT, felt, f"{each.marker}: the worker noticed {said} that the client had left")
 
 
 async def probe(environment: Environment, settings: dict[str, Any], findings: Findings) -> None:

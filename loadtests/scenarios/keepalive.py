@@ -72,7 +72,8 @@ def _of_silence(each: Observation, entry: Entry, interval_s: float, data: Data, 
     at = [f"{ping - silent_from:.2f}" for ping in each.pings]
     seen = f"{each.marker}: pings {at} s into a silence of {silent_to - silent_from:.2f} s"
     findings.hold(PING, each.pings, seen)
-    findings.hold(REPEATS, len(each.pings) >= due, f"{seen}; {due} were due")
+    if due > 1:
+        findings.hold(REPEATS, len(each.pings) >= due, f"{seen}; {due} were due")
     before = [ping for ping in each.pings if each.first_token_at is None or ping <= each.first_token_at]
     findings.hold(FIRST, before, seen)
     # Delivery only delays: no ping can be early as counted from the silence's beginning.

@@ -5,10 +5,11 @@ Urgent requests cut bulk ones that have sent nothing yet, never others; and bulk
 
 from __future__ import annotations
 
+import bisect
 from typing import TYPE_CHECKING
 
 from loadtests.scenario import Data, Scenario
-from loadtests.scenarios.common import invariants
+from loadtests.scenarios.common import ended, invariants
 from loadtests.traffic import Flow, reply
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ PREEMPTED = "rate_limiting.scheduler_preempted"
 CODE = "scheduler_preempted"
 OK, STATUS, RETRY_AFTER = 200, 503, "1"
 BEFORE = f"{PREEMPTED}.before_first_token"
+CANCELLED = f"{PREEMPTED}.worker_cancelled"
 ON = "response_headers.preempted.on_preemption"
 NOT_OTHERWISE = "response_headers.preempted.not_otherwise"
 STARVED = "admission.scheduler.starvation_bounded"
+CANCELLED_S = 1.0
 LONGEST_S = 0.7  # of any request of the scenario at the worker
 
 # The first says nothing for a while, so it may be preempted; the second begins at once and may not.
@@ -54,18 +57,23 @@ def judge(data: Data, findings: Findings) -> None:
     """Preemption happens, is told in full, and never after the first byte; every bulk request is let in in time."""
     invariants(data, findings, served=[BULK.name, URGENT.name, CROWD.name], but=_preempted)
     findings.owe(
-        f"{PREEMPTED}.status", f"{PREEMPTED}.retry_after", f"{PREEMPTED}.header", ON, occasion="nothing was preempted"
-    )
-    findings.owe(BEFORE, occasion="no bulk answer had begun")
+        f"{PREEMPTED}.status", f"{PREEMPTED}.retry_after", f"{PREEMPTED}.header", ON, CANCELLED,
+        occasion="nothing was preempted",
+    )  # fmt: skip
+    findings.owe(BEFORE, occasion="no urgent request came while a bulk answer was on its way")
     findings.owe(STARVED, occasion="no bulk request had to wait for half of its starvation threshold")
+    urgent = sorted(each.sent_at for each in data.observations if each.flow != BULK.name)
     for each in data.observations:
         preempted = _preempted(each)
         if preempted:
             _told(each, findings)
+            _cancelled(each, data, findings)
         else:
             seen = f"{each.marker}: status {each.status} with X-SMG-Preempted {each.preempted}"
             findings.hold(NOT_OTHERWISE, each.preempted is None, seen)
-        if each.first_byte_at is not None and each.status != STATUS:
+        if each.flow == BULK.name and each.first_byte_at is not None and each.status != STATUS:
+            if not _wanted(each, urgent):
+                continue
             seen = f"{each.flow} {each.marker}: {each.outcome} {each.problem} after {each.body_bytes} bytes of body"
             findings.hold(BEFORE, each.outcome == "complete" and not _error_inside(each), seen)
     _starvation(data, findings)
@@ -91,6 +99,24 @@ def _told(each: Observation, findings: Findings) -> None:
     findings.hold(f"{PREEMPTED}.retry_after", each.retry_after == RETRY_AFTER, said)
     findings.hold(f"{PREEMPTED}.header", each.preempted == "true", said)
     findings.hold(ON, each.preempted == "true", said)
+
+
+def _cancelled(each: Observation, data: Data, findings: Findings) -> None:
+    """The worker is done with it soon: nobody waits for its answer any more."""
+    entry = data.entry(each)
+    if entry is None:
+        return
+    gone = ended(entry)
+    late_s = None if gone is None else gone - each.ended_at
+    said = "never" if late_s is None else f"{late_s:.2f} s after the client's answer"
+    in_time = late_s is not None and late_s <= CANCELLED_S + data.margin_s
+    findings.hold(CANCELLED, in_time and entry.completed_at is None, f"{each.marker}: cut at the worker {said}")
+
+
+def _wanted(each: Observation, urgent: list[float]) -> bool:
+    """Whether somebody of a higher class came while the answer was on its way."""
+    assert each.first_byte_at is not None  # noqa: S101 - asked of answers that have begun
+    return bisect.bisect_right(urgent, each.ended_at) > bisect.bisect_left(urgent, each.first_byte_at)
 
 
 def _error_inside(each: Observation) -> bool:

@@ -20,20 +20,23 @@ SOCKET_BUFFERS_BYTES = 64 * MIB
 """More than the socket buffers of both connections hold on a generously tuned machine: what goes beyond is hoarded."""
 
 
-def _long(digits: str, name: str, times: int) -> Kind:
-    """An answer far longer than any buffer, as fast as it is taken."""
+def _long(digits: str, name: str, times: int, *, whole: bool) -> Kind:
+    """An answer far longer than any buffer, as fast as it is taken; `whole`: its text is known to the last letter."""
     body = [Chunk(data=chunk(MARKER, role=True)), Chunk(data=chunk(PIECE), times=times)]
     end = [Chunk(data=chunk("", finish="stop")), Chunk(data=DONE)]
-    return Kind(digits, name, Wire(steps=[sse_head(), *body, *end]), text=None)
+    return Kind(digits, name, Wire(steps=[sse_head(), *body, *end]), text=MARKER + times * PIECE if whole else None)
 
 
 BRISK = Flow("brisk", (reply("3a01", "short", tokens=8, first_s=0.02, every_s=0.02),))
 SIPPING = Flow(
-    "sipping", (_long("3a02", "2 MiB", 32),), loop="closed", manners=Manners(read_bytes=16384, read_every_s=0.01)
+    "sipping",
+    (_long("3a02", "2 MiB", 32, whole=True),),
+    loop="closed",
+    manners=Manners(read_bytes=16384, read_every_s=0.01),
 )
 STOPPED = Flow(
     "stopped",
-    (_long("3a03", "128 MiB", 2048),),
+    (_long("3a03", "128 MiB", 2048, whole=False),),
     loop="closed",
     think_s=0.5,
     manners=Manners(read_bytes=16384, stop_after_bytes=131072, stop_for_s=2.0, leaves_after_stop=True),

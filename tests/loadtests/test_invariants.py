@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def delta(finish: str | None = None, **parts: Any) -> bytes:
 
 
 ROLE = delta(role="assistant", content="")
-TEXT = [delta(content=MARKER), delta(content=" so"), delta(content=" it")]
+TEXT = [delta(content=MARKER), delta(content=f" so-{MARKER}"), delta(content=f" it-{MARKER}")]
 FINISH = delta(finish="stop", content="")
 USAGE = event(choices=[], usage={"prompt_tokens": KIND.prompt_tokens, "completion_tokens": 3})
 DONE = b"data: [DONE]\n\n"
@@ -42,7 +43,13 @@ def broken(*pieces: bytes, finished: bool = True, content_type: str = "text/even
     found = [
         *invariants.of_comments(parser.comments, parser.events),
         *invariants.of_stream(
-            parser.events, KIND, MARKER, finished=finished, content_type=content_type, unfinished=parser.unfinished
+            parser.events,
+            invariants.parsed(parser.events),
+            KIND,
+            MARKER,
+            finished=finished,
+            content_type=content_type,
+            unfinished=parser.unfinished,
         ),
     ]
     return sorted({clause for clause, _ in found})
@@ -67,6 +74,9 @@ def test_a_part_of_a_right_stream_breaks_nothing() -> None:
         ([*TEXT, FINISH, USAGE, DONE], invariants.ROLE),
         ([ROLE, *TEXT, FINISH, FINISH, USAGE, DONE], invariants.FINISH),
         ([ROLE, *TEXT, USAGE, DONE], invariants.FINISH),
+        ([ROLE, *TEXT[:2], FINISH, TEXT[2], USAGE, DONE], invariants.FINISH_LAST),
+        ([ROLE, *TEXT, FINISH.replace(b'"id": "c"', b'"id": "d"'), USAGE, DONE], invariants.SAME_ID),
+        ([ROLE, *TEXT[:2], delta(content=f" it-{OTHER}"), FINISH, USAGE, DONE], invariants.OWN),
         ([ROLE, *TEXT, FINISH, DONE], invariants.USAGE),
         ([ROLE, *TEXT, FINISH, USAGE, USAGE, DONE], invariants.USAGE),
         ([ROLE, *TEXT, FINISH, USAGE.replace(b": 3}", b": 4}"), DONE], invariants.USAGE),
@@ -99,6 +109,41 @@ def test_without_our_worker_only_the_form_is_judged() -> None:
     for piece in [ROLE, delta(content="whatever"), FINISH, DONE]:
         parser.feed(piece, 0.0)
     found = invariants.of_stream(
-        parser.events, None, MARKER, finished=True, content_type="text/event-stream", unfinished=b""
-    )
+        parser.events, invariants.parsed(parser.events), None, MARKER,
+        finished=True, content_type="text/event-stream", unfinished=b"",
+    )  # fmt: skip
     assert found == []
+    assert set(invariants.undecided(None)) == {invariants.CONTENT, invariants.OWN, invariants.USAGE}
+
+
+def test_what_a_kind_leaves_open_is_undecided() -> None:
+    """Whose text and usage are known decides everything; a kind without one of them says nothing about it."""
+    assert invariants.undecided(KIND) == []
+    assert invariants.undecided(replace(KIND, completion_tokens=None)) == [invariants.USAGE]
+    assert invariants.undecided(replace(KIND, text=None)) == [invariants.CONTENT, invariants.OWN]
+
+
+ODD_CHOICE = {"delta": [1], "index": {}}
+VALUES: list[Any] = [None, True, 0, -1.5, "x", [], [None], [1, "x"], {}, {"delta": 1}, [ODD_CHOICE], [[{}]]]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_odd_json_is_broken_and_no_reason_to_fall_over(value: Any) -> None:
+    """Whatever JSON a gateway sends where an object belongs, the client has an opinion and no exception."""
+    usage = {"prompt_tokens": value, "completion_tokens": value}
+    odd = [event(choices=value), event(choices=[{"index": value, "delta": value, "finish_reason": value}])]
+    odd += [event(choices=[{"delta": {"content": value, "role": value}}]), event(choices=[], usage=value)]
+    odd += [event(choices=value, usage=usage, id=value), f"data: {json.dumps(value)}\n\n".encode()]
+    for each in odd:
+        assert broken(each)
+        parser = SseParser()
+        parser.feed(each, 0.0)
+        assert [invariants.brings_text(chunk) for chunk in invariants.parsed(parser.events)] in ([True], [False])
+
+
+def test_tokens_are_events_that_bring_text() -> None:
+    """Role, finish, usage and end are no tokens, whatever blanks the engine puts into its JSON."""
+    parser = SseParser()
+    parser.feed(b"".join([*RIGHT, delta(reasoning_content="hm"), delta(content="")]), 0.0)
+    found = [invariants.brings_text(chunk) for chunk in invariants.parsed(parser.events)]
+    assert found == [False, True, True, True, False, False, False, True, False]

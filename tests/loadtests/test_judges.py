@@ -91,6 +91,19 @@ def test_a_refusal_with_room_left_is_noticed() -> None:
     assert states(full_house(), places=5)[f"{admission.FULL}.when_full"] == "failed"
 
 
+def test_a_house_that_is_never_full_shows_no_limit() -> None:
+    """That the limit holds is only shown when as many requests as it allows were at the worker."""
+    for limit, state in ((3, "unshown"), (1, "passed")):
+        assert states(full_house(), limit=limit)[admission.LIMIT] == state
+
+
+def test_a_shed_request_at_the_worker_is_noticed() -> None:
+    """Who is sent away must not have been at a worker."""
+    pairs = full_house()
+    pairs[-1] = (pairs[-1][0], journaled(pairs[-1][0], 0.605, None))
+    assert states(pairs)[f"{admission.FULL}.not_dispatched"] == "failed"
+
+
 def test_nothing_shed_is_not_shown() -> None:
     """A run in which nobody was shed proves nothing about refusals."""
     assert states(full_house()[:-1])[f"{admission.FULL}.retry_after"] == "unshown"
@@ -102,6 +115,18 @@ def bulk(number: int, sent_at: float, received_at: float | None, ended_at: float
     return [(made, None if received_at is None else journaled(made, received_at, ended_at))]
 
 
+def cut_at_worker(number: int, sent_at: float, ended_at: float, gone_at: float | None) -> Pairs:
+    """A bulk request that was preempted, and when its worker felt it."""
+    made = observed(number, "bulk", sent_at, ended_at, **PREEMPTED)
+    return [(made, journaled(made, sent_at + 0.1, None, peer_closed_at=gone_at))]
+
+
+def urgent(sent_at: float) -> Pairs:
+    """An urgent request."""
+    made = observed(900, "urgent", sent_at, sent_at + 0.1)
+    return [(made, journaled(made, sent_at + 0.01, sent_at + 0.09))]
+
+
 def preemption_states(*pairs: Pairs) -> dict[str, str]:
     """The verdicts of the preemption judge."""
     flat = [pair for each in pairs for pair in each]
@@ -110,10 +135,14 @@ def preemption_states(*pairs: Pairs) -> dict[str, str]:
 
 def test_preemption_that_is_told_passes() -> None:
     """A preempted request with its 503, and one that was served, are as they should be."""
-    found = preemption_states(
-        bulk(1, 0.0, 0.1, 0.3, **PREEMPTED), bulk(2, 0.0, 0.8, 2.0, first_byte_at=0.9, first_token_at=0.9)
-    )
-    for clause in (f"{preemption.PREEMPTED}.status", preemption.ON, preemption.BEFORE, preemption.STARVED):
+    found = preemption_states(cut_at_worker(1, 0.0, 0.3, 0.31), bulk(2, 0.0, 0.8, 2.0, first_byte_at=0.9), urgent(1.0))
+    for clause in (
+        f"{preemption.PREEMPTED}.status",
+        preemption.ON,
+        preemption.CANCELLED,
+        preemption.BEFORE,
+        preemption.STARVED,
+    ):
         assert found[clause] == "passed", clause
 
 
@@ -126,8 +155,21 @@ def test_a_silent_hang_up_is_a_preemption_untold() -> None:
 
 def test_preemption_after_the_first_byte_is_noticed() -> None:
     """An answer that had begun and is cut fails, whatever was sent before."""
-    found = preemption_states(bulk(1, 0.0, 0.1, 0.3, outcome="cut", first_byte_at=0.2, body_bytes=9))
+    found = preemption_states(bulk(1, 0.0, 0.1, 0.3, outcome="cut", first_byte_at=0.2, body_bytes=9), urgent(0.25))
     assert found[preemption.BEFORE] == "failed"
+
+
+@pytest.mark.parametrize(("gone_at", "state"), [(0.9, "passed"), (3.0, "failed"), (None, "failed")])
+def test_a_preempted_request_that_the_worker_goes_on_with_is_noticed(gone_at: float | None, state: str) -> None:
+    """The worker must be done with a preempted request within a second."""
+    assert preemption_states(cut_at_worker(1, 0.0, 0.3, gone_at))[preemption.CANCELLED] == state
+
+
+def test_a_bulk_answer_that_nobody_disturbed_shows_nothing() -> None:
+    """That answers are not cut after their first byte is only shown where somebody wanted the slot meanwhile."""
+    served = bulk(2, 0.0, 0.8, 2.0, first_byte_at=0.9)
+    for disturbed_at, state in ((0.5, "unshown"), (1.0, "passed"), (2.5, "unshown")):
+        assert preemption_states(served, urgent(disturbed_at))[preemption.BEFORE] == state
 
 
 def test_starved_bulk_is_noticed() -> None:
@@ -138,7 +180,7 @@ def test_starved_bulk_is_noticed() -> None:
 
 def silent_stream(pings: list[float]) -> Pairs:
     """A stream that is silent from 0.1 to 2.9."""
-    made = observed(1, "quiet", 0.0, 3.0, pings=pings, first_token_at=2.9, events=[0.1, 2.9, 3.0])
+    made = observed(1, "quiet", 0.0, 3.0, pings=pings, tokens=[2.9], events=[0.1, 2.9, 3.0])
     return [(made, journaled(made, 0.05, 3.0, sent=[(0.1, 9), (2.9, 9), (3.0, 9)]))]
 
 
@@ -176,6 +218,17 @@ def test_a_leave_that_the_worker_never_feels_is_noticed() -> None:
         assert found[disconnect_storm.OTHERS] == "unshown"
 
 
+@pytest.mark.parametrize(
+    ("received_at", "state"), [(None, "passed"), (0.41, "passed"), (3.0, "failed"), (0.1, "unshown")]
+)
+def test_a_request_that_outlives_its_client_in_the_queue_is_noticed(received_at: float | None, state: str) -> None:
+    """Who leaves while it waits must not come to a worker later; who was there already shows nothing about that."""
+    made = observed(1, "leaving", 0.0, 0.4, status=None, outcome="left")
+    entry = None if received_at is None else journaled(made, received_at, None, peer_closed_at=received_at + 0.3)
+    found = judged(disconnect_storm.SCENARIO, data_of([(made, entry)]))
+    assert found[disconnect_storm.NOT_DISPATCHED] == state
+
+
 def test_a_hoarding_gateway_is_noticed() -> None:
     """More than sockets hold, taken for a client that does not read, is hoarded."""
     for megabytes, state in ((8, "passed"), (100, "failed")):
@@ -192,6 +245,18 @@ def test_a_request_dispatched_twice_is_noticed() -> None:
     assert judged(steady.SCENARIO, data)["chat.response.one_dispatch"] == "passed"
     data.entries[made.marker] *= 2
     assert judged(steady.SCENARIO, data)["chat.response.one_dispatch"] == "failed"
+    shed = observed(2, "crowd", 0.0, 1.0, **SHED)
+    data = data_of([(shed, journaled(shed, 0.1, 0.9))], max_concurrent=1, queue_size=1)
+    data.entries[shed.marker] *= 2
+    assert judged(admission.SCENARIO, data)["chat.response.one_dispatch"] == "failed"
+
+
+def test_what_an_exchange_cannot_decide_is_not_counted_for_it() -> None:
+    """Exchanges whose usage is not known are no observations of usage."""
+    for open_ones, state in (([], "passed"), (["chat.usage.stream.whole_request"], "unshown")):
+        made = observed(1, "steady", 0.0, 1.0, undecided=open_ones)
+        found = judged(steady.SCENARIO, data_of([(made, journaled(made, 0.1, 0.9))]))
+        assert found["chat.usage.stream.whole_request"] == state
 
 
 def test_steady_load_tolerates_no_refusal() -> None:

@@ -15,6 +15,7 @@ from conformance.targets.deviations import Deviations, Entry
 from loadtests import figures, options, report
 from loadtests.errors import GeneratorLate
 from loadtests.findings import Findings
+from loadtests.observation import read_all
 from loadtests.progress import Progress
 from loadtests.run import Result, _refuse_if_late, _result
 from loadtests.thresholds import Threshold
@@ -37,7 +38,7 @@ def record() -> Data:
     for number, sent_at in ((1, 10.0), (2, 10.5)):
         each = observed(
             number, "steady", sent_at, sent_at + 0.5, scheduled_at=10.0 + 0.4 * (number - 1), head_at=sent_at + 0.1,
-            first_token_at=sent_at + 0.2, events=[sent_at + at for at in (0.1, 0.2, 0.3, 0.5)],
+            tokens=[sent_at + 0.2, sent_at + 0.3], events=[sent_at + at for at in (0.1, 0.2, 0.3, 0.5)],
         )  # fmt: skip
         sends = [(sent_at + at, 9) for at in (0.05, 0.08, 0.18, 0.28, 0.48, 0.49)]
         made.append((each, journaled(each, sent_at + 0.01, sent_at + 0.49, sent=sends)))
@@ -94,6 +95,24 @@ def test_a_late_generator_is_refused() -> None:
     _refuse_if_late(asked, None)
 
 
+def test_a_run_that_was_not_judged_says_so_in_every_form(tmp_path: Path) -> None:
+    """Without a verdict there are figures and the reason, but neither clauses nor thresholds that could look passed."""
+    ended = result(record(), Findings(), unjudged="the gateway <died>", under_way=2)
+    report.write(ended, tmp_path)
+    summary = json.loads((tmp_path / "summary.json").read_text("utf-8"))
+    assert (summary["verdict"], summary["not_judged_because"]) == ("not judged", "the gateway <died>")
+    assert summary["thresholds"] == summary["clauses"] == []
+    suite = ET.parse(tmp_path / "junit.xml").getroot()  # noqa: S314 - our own file
+    assert (suite.get("tests"), suite.get("errors"), suite.get("failures")) == ("1", "1", "0")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "the gateway &lt;died&gt;" in page
+    assert "<h2>Clauses" not in page
+    lines = "\n".join(report.lines(ended))
+    assert "2 requests were under way when the run ended" in lines
+    assert lines.splitlines()[-1].startswith("steady on reference: not judged")
+    assert not ended.passed
+
+
 def test_the_files_agree(tmp_path: Path) -> None:
     """Each form of the report tells the same verdicts, and the page needs nothing from elsewhere."""
     findings = Findings()
@@ -147,17 +166,28 @@ def test_a_deviation_must_declare_every_way_of_failing() -> None:
         row = {"reason": "known", "seen": "1", "expires": "2999-01-01", "evidence": "x"}
         entry = Entry(clause="chat.stream.done.last", fingerprint="bulk MARKER: hung up after N s", **row)
         asked = replace(asked, deviations=Deviations(None, (entry,)))
-        ended = _result(asked, record(), findings, None, 1.0)
+        ended = _result(asked, record(), findings, 1.0)
         assert [each.state for each in ended.findings.all()] == [state]
 
 
 def test_progress_counts_only_whole_lines(tmp_path: Path) -> None:
     """A record that is being written is read on from where it was left, and half a line is left for the next time."""
     first, second = observed(1, "steady", 0.0, 1.0).to_line(), observed(2, "steady", 0.0, 1.0, status=429).to_line()
-    file = tmp_path / "observations-1.jsonl"
+    begun, over = tmp_path / "begun-1.txt", tmp_path / "observations-1.jsonl"
     progress = Progress(tmp_path)
-    assert progress.line() == "0 answered, 0 shed, 0 broken"
-    file.write_text(f"{first}\n{second[:40]}", "utf-8")
-    assert progress.line() == "1 answered, 0 shed, 0 broken"
-    file.write_text(f"{first}\n{second}\n", "utf-8")
-    assert progress.line() == progress.line() == "1 answered, 1 shed, 0 broken"
+
+    def line(now: float) -> str:
+        """What is shown of a run of 10 s that waits for another 40 s."""
+        progress.look()
+        return progress.line(now, 10, 40)
+
+    assert line(99.0) == "begins: nothing is sent yet"
+    begun.write_text("100.0\n100.5\n10", "utf-8")
+    over.write_text(f"{first}\n{second[:40]}", "utf-8")
+    assert line(101.0) == "1/10 s: 1 answered, 0 shed, 0 broken, 1 under way"
+    assert [each.marker for each in read_all(tmp_path)] == ["igc-0000000000000001"]
+    assert line(112.0) == "sending is over, waiting for 1 answers, at most 38 s more: 1 answered, 0 shed, 0 broken"
+    begun.write_text("100.0\n100.5\n100.7\n", "utf-8")
+    over.write_text(f"{first}\n{second}\n{first}\n", "utf-8")
+    said = "sending is over, the generator ends: 2 answered, 1 shed, 0 broken"
+    assert line(112.0) == line(112.0) == said
