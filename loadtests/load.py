@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from conformance.harness.errors import FleetError, HarnessError, TargetError
 from conformance.harness.processes import Process
 from loadtests.progress import Progress
+from loadtests.traffic import DRAIN_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parent
 START_S = 20.0
-OVER_S = 40.0  # the generator itself ends a little earlier, whatever is still under way
+END_S = 10.0
 POLL_S = 0.25
 SHOW_EVERY_S = 1.0
 CONNECT_S = 2.0
@@ -46,7 +47,7 @@ def generate(
     shown = began = time.monotonic()
     try:
         while process.status is None:
-            if time.monotonic() > began + START_S + options.duration_s + OVER_S:
+            if time.monotonic() > began + START_S + options.duration_s + DRAIN_S + END_S:
                 raise HarnessError(f"the generator did not end in time: {process.describe()}")
             time.sleep(POLL_S)
             still_there(options, running)
@@ -55,7 +56,7 @@ def generate(
                 with contextlib.suppress(FleetError):
                     collector.fetch()  # if the workers are gone, the next look tells which
                 progress.look()
-                say(f"{options.scenario.name} {progress.line(shown, options.duration_s, OVER_S)}")
+                say(f"{options.scenario.name} {progress.line(shown, options.duration_s, DRAIN_S)}")
         if process.status not in SOUND:
             raise HarnessError(f"the generator did not work: {process.describe()}")
     finally:

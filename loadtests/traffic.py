@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from loadtests.arrivals import Pattern
 
 MARKER = "{marker}"
+DRAIN_S = 30.0  # for requests under way when sending is over; what is left then is cut
 WORDS = ("so", "it", "is", "up", "to", "us", "by", "no", "on", "we")
 
 

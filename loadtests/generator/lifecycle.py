@@ -19,7 +19,7 @@ from fake_workers.control import Control
 from fake_workers.errors import FakeWorkerError
 from loadtests.generator import distributed, options, record
 from loadtests.generator.client import address_of
-from loadtests.traffic import kinds_of
+from loadtests.traffic import DRAIN_S, kinds_of
 
 if TYPE_CHECKING:
     from locust.argument_parser import LocustArgumentParser
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("loadtests")
 BAD_USAGE, LATE_STATUS, IDLE_STATUS = 2, 3, 4
-STOP_S = 35.0  # for requests under way at the end; users themselves wait a little less
+STOP_S = DRAIN_S + 5.0  # users themselves wait no longer than DRAIN_S
 _TAUGHT: set[str] = set()
 
 distributed.register()

@@ -14,9 +14,10 @@ from locust import User, task
 
 from fake_workers.markers import new_marker
 from loadtests.arrivals import offsets
-from loadtests.generator import lifecycle, options, record
+from loadtests.generator import lifecycle, options, record  # noqa: F401 - lifecycle registers itself with locust
 from loadtests.generator.client import Client, address_of
 from loadtests.observation import Observation
+from loadtests.traffic import DRAIN_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from loadtests.traffic import Flow
 
 MOST_AT_ONCE = 4096
-DRAIN_S = lifecycle.STOP_S - 5.0
 CHAT = "/v1/chat/completions"
 _NUMBERS = itertools.count()
 
