@@ -57,8 +57,14 @@ def _fail(message: str, status: int) -> int:
 
 
 def _log_to_stderr(settings: Settings) -> None:
-    logging.basicConfig(level=_LEVELS[settings.log_level], format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("reference_server.http").setLevel(max(_LEVELS[settings.log_level], logging.WARNING))
+    """The level asked for is that of this program; libraries write warnings only.
+
+    At `debug` the HTTP/2 library writes every header it reads, keys included.
+    """
+    level = _LEVELS[settings.log_level]
+    logging.basicConfig(level=max(level, logging.WARNING), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("reference_server").setLevel(level)
+    logging.getLogger("reference_server.http").setLevel(max(level, logging.WARNING))
     logging.getLogger("reference_server.audit").setLevel(logging.INFO)  # asked for by a flag of its own
 
 

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 
 from fake_workers import wire
 from fake_workers.fleet import Fleet as FakeFleet
@@ -80,8 +81,9 @@ async def gateway(folder: Path, *worker_urls: str) -> AsyncIterator[tuple[str, s
 class Noise:
     """Sends what a careless, unlucky or hostile client sends; keeps every answer that was the gateway's own."""
 
-    def __init__(self, url: str, engines: FakeFleet) -> None:
-        self.client = httpx.AsyncClient(base_url=url, timeout=20.0)
+    def __init__(self, url: str, engines: FakeFleet, *, http2: bool) -> None:
+        self.url = httpx.URL(url)
+        self.client = httpx.AsyncClient(base_url=url, timeout=20.0, http1=not http2, http2=http2, trust_env=False)
         self.engines = engines
         self.statuses: list[int] = []
         self.said: list[str] = []
@@ -141,6 +143,23 @@ class Noise:
         await self.send(SHARED, self.chat(padding=PROMPT * 2000))
         await self.send(SHARED, {"model": "m", "prompt": {PROMPT: PROMPT}}, path="/v1/completions")
 
+    async def bad_heads(self) -> None:
+        """Heads that no HTTP library lets pass, with a key in each part of them."""
+        for head in (
+            f"POST {CHAT}?key={SHARED} HTTP/1.1\r\nHost: /{SHARED}\r\nAuthorization: Bearer {SHARED}\r\n\r\n",
+            f"post /{SHARED} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {SHARED}\r\n\r\n",
+            f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {SHARED}\r\n {SHARED}\r\n{SHARED}\r\n\r\n",
+            f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {SHARED}\0\r\n\r\n",
+            f"Bearer {SHARED}\r\n\r\n",
+            f"GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: {SHARED}{'x' * 140_000}\r\n\r\n",
+        ):
+            reader, writer = await asyncio.open_connection(self.url.host, self.url.port)
+            writer.write(head.encode())
+            with contextlib.suppress(ConnectionError):
+                answer = await asyncio.wait_for(reader.read(), 10.0)
+                self.said.append(answer.decode("latin-1"))
+            writer.close()
+
     async def bad_workers(self) -> None:
         """Workers that fail, hang, die in the middle, or are not there."""
         head = Head(headers=[("content-type", "application/json"), ("content-length", "9")])
@@ -157,13 +176,15 @@ class Noise:
                                    headers={"authorization": f"Bearer {SHARED}"})  # fmt: skip
 
 
-async def test_nothing_secret_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("http2", [False, True], ids=["HTTP/1.1", "HTTP/2"])
+async def test_nothing_secret_is_written(tmp_path: Path, *, http2: bool) -> None:
     """Log, standard output, metrics and the gateway's own answers hold no key and no word of a prompt."""
     async with FakeFleet([FakeSpec(engine="vllm", model="m")]) as engines:
         async with gateway(tmp_path, engines.urls[0]) as (url, metrics_url, log):
-            noise = Noise(url, engines)
+            noise = Noise(url, engines, http2=http2)
             async with noise.client:
                 await noise.good_and_bad_keys()
+                await noise.bad_heads()
                 await noise.bad_bodies()
                 await noise.bad_workers()
             async with httpx.AsyncClient() as client:
