@@ -128,6 +128,7 @@ class Call:
     peer: str | None = None
     began_at: float = field(default_factory=time.monotonic)
     undo: AsyncExitStack = field(default_factory=AsyncExitStack)
+    begun: bool = False  # the head of an answer is on its way to the client
     permit: Permit | None = None  # once it is admitted
     preempted: asyncio.Event = field(default_factory=asyncio.Event)  # set when it has to give its place back
 

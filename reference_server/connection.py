@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from email.utils import formatdate
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +24,8 @@ from reference_server.errors import GatewayError
 from reference_server.stages import settle
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, WebsocketScope
     from quart.wrappers import Request
 
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("reference_server")
 CALL = "gateway.call"
 _NO_CONTENT = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
-_LINGER_S = 1.0
+_LINGER_S, _LINGER_AT_THE_END_S = 1.0, 0.25  # the latter: within what a shutdown leaves to open connections
+_LEFT = (499, "client_closed_request")
 
 
 class RawResponse(Response):
@@ -48,22 +52,36 @@ class GatewayConnection(ASGIHTTPConnection):
     """One request: two tasks, one that listens to the client and one that answers; the first to end ends both."""
 
     state: ServerState  # set on the subclass that `connection_class` makes
+    _outcome: tuple[int, str]  # status and code, for the metrics
+    _cut: asyncio.Future[None]  # done when the request is to be broken off
 
     async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Serve the request of this scope."""
         this = call.from_scope(self.scope, self.state.settings)
         cast("dict[str, object]", self.scope)[CALL] = this
-        answering = asyncio.ensure_future(self._answer(this, send))
-        self.state.enter(answering)
+        self._outcome = _LEFT
+        self._cut = self.state.enter()
+        answering = asyncio.ensure_future(self._answer(this, partial(self._settled_answer, this), send))
         listening = asyncio.ensure_future(_listen(this, receive))
         try:
-            await asyncio.wait({answering, listening}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({answering, listening, self._cut}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done() and not listening.done():
+                await self._break_off(this, answering, send)
         finally:
             listening.cancel()
             answering.cancel()
             await asyncio.gather(answering, listening, return_exceptions=True)
+            self.state.metrics.count_response(this.path, *self._outcome)
             await settle.settle(this)
-            self.state.leave(answering)
+            self.state.leave(self._cut)
+
+    async def _break_off(self, this: Call, answering: asyncio.Future[None], send: ASGISendCallable) -> None:
+        """End the work and give back what it held; a client that has got nothing of an answer yet is told."""
+        answering.cancel()
+        await asyncio.wait({answering})
+        await settle.settle(this)
+        if not this.begun:
+            await self._answer(this, _farewell, send)
 
     def _create_request_from_scope(self, send: ASGISendCallable) -> Request:
         """Quart's request, for a target of any form.
@@ -76,24 +94,25 @@ class GatewayConnection(ASGIHTTPConnection):
             scope["path"] = "/ " + scope["path"]
         return super()._create_request_from_scope(send)
 
-    async def _answer(self, this: Call, send: ASGISendCallable) -> None:
-        status, code = 500, ""
+    async def _answer(
+        self, this: Call, decide: Callable[[], Awaitable[tuple[Answer, bytes]]], send: ASGISendCallable
+    ) -> None:
+        self._outcome = (500, "")
         try:
-            answer, first = await self._settled_answer(this)
-            status, code = answer.status, _code(answer)
-            await _send(this, answer, first, send)
+            answer, first = await decide()
+            self._outcome = (answer.status, _code(answer))
+            await _send(this, answer, first, send, _LINGER_AT_THE_END_S if self._cut.done() else _LINGER_S)
         except asyncio.CancelledError:
-            status, code = 499, "client_closed_request"
+            if not self._cut.done():
+                self._outcome = _LEFT
             raise
         except GatewayError as broken:
             # The worker failed after the response had begun. Nothing more is sent, so the body stays without its
             # end, which is how HTTP says that it is incomplete.
-            code = broken.code
+            self._outcome = (self._outcome[0], broken.code)
             LOG.warning("request %s: %s", this.request_id.value, broken.message)
         except Exception:
             LOG.exception("request %s failed while being answered", this.request_id.value)
-        finally:
-            self.state.metrics.count_response(this.path, status, code)
 
     async def _settled_answer(self, this: Call) -> tuple[Answer, bytes]:
         """The answer that goes out, with the first piece of its body where that had to be waited for.
@@ -150,6 +169,17 @@ def internal_error() -> Answer:
     return answers.envelope(500, "internal_error", "The gateway failed to handle this request.")
 
 
+async def _farewell() -> tuple[Answer, bytes]:
+    """What a request gets that the end of the grace period has found without an answer.
+
+    The contract is silent; the real gateway closes the connection without a word, which a client cannot tell from a
+    broken network.
+    """
+    message = "The gateway is shutting down and has not finished this request."
+    refused = GatewayError(503, "shutting_down", message, [("connection", "close")])
+    return answers.refusal(refused), b""
+
+
 def _code(answer: Answer) -> str:
     return next((value for name, value in answer.headers if name == answers.ERROR_CODE_HEADER), "")
 
@@ -170,15 +200,16 @@ async def _listen(this: Call, receive: ASGIReceiveCallable) -> None:
             return
 
 
-async def _send(this: Call, answer: Answer, first: bytes, send: ASGISendCallable) -> None:
+async def _send(this: Call, answer: Answer, first: bytes, send: ASGISendCallable, linger_s: float) -> None:
     """Write an answer; a body in chunks (of which `first` is taken) is read no faster than the client takes it."""
+    this.begun = True
     await send({"type": "http.response.start", "status": answer.status, "headers": _wire_headers(this, answer)})
     if isinstance(answer.body, bytes):
         chunk = answer.body
         if not this.body.is_complete:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
             chunk = b""
-            await _linger(this)
+            await _linger(this, linger_s)
     else:
         chunk = b""
         if first:
@@ -188,10 +219,10 @@ async def _send(this: Call, answer: Answer, first: bytes, send: ASGISendCallable
     await send({"type": "http.response.body", "body": chunk, "more_body": False})
 
 
-async def _linger(this: Call) -> None:
+async def _linger(this: Call, limit_s: float) -> None:
     """Read on for a moment while the client still sends: closing at once would reset it before it sees the answer."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_LINGER_S):  # wait_for of Python 3.11 may swallow a client's cancellation
+        async with asyncio.timeout(limit_s):  # wait_for of Python 3.11 may swallow a client's cancellation
             await this.body.until_complete()
 
 

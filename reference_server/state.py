@@ -53,30 +53,40 @@ class ServerState:
         self.tenant_limits = None if limits is None else TenantLimiter(limits)
         self.admission: Admission = admission or build(settings.admission, self.metrics.registry)
         self.draining = False
-        self._answering: set[asyncio.Future[None]] = set()
+        self._open: set[asyncio.Future[None]] = set()
+        self._is_cut = False
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def open_requests(self) -> int:
         """How many requests are being answered."""
-        return len(self._answering)
+        return len(self._open)
 
-    def enter(self, answering: asyncio.Future[None]) -> None:
-        """A request begins, answered by this task."""
-        self._answering.add(answering)
+    def enter(self) -> asyncio.Future[None]:
+        """A request begins; what is returned stands for it, and is done when it is to be broken off."""
+        entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open.add(entered)
         self._idle.clear()
+        if self._is_cut:
+            entered.set_result(None)
+        return entered
 
-    def leave(self, answering: asyncio.Future[None]) -> None:
+    def leave(self, entered: asyncio.Future[None]) -> None:
         """A request is settled."""
-        self._answering.discard(answering)
-        if not self._answering:
+        self._open.discard(entered)
+        if not self._open:
             self._idle.set()
 
     def cut(self) -> None:
-        """Break off whatever is still being answered; clients see an incomplete response."""
-        for answering in self._answering:
-            answering.cancel()
+        """Break off whatever is still being answered, and what may still come.
+
+        Clients see an incomplete response, or a refusal where none had begun.
+        """
+        self._is_cut = True
+        for entered in self._open:
+            if not entered.done():
+                entered.set_result(None)
 
     async def until_idle(self) -> None:
         """Wait until no request is being answered."""

@@ -10,7 +10,7 @@ import pytest
 from reference_server.errors import GatewayError
 from reference_server.settings import Settings
 from reference_server.workers.exchange import UpstreamBodyError
-from tests.reference_server.front import CHAT, HI, WORKER_URL, Front, StubResponse, StubWorkers
+from tests.reference_server.front import CHAT, HI, JSON_TYPE, WORKER_URL, Front, StubResponse, StubWorkers
 
 SSE = (("content-type", "text/event-stream"),)
 
@@ -226,3 +226,46 @@ async def test_a_shutdown_cuts_what_is_open() -> None:
     reply = await asking
     assert not reply.ended
     assert front.door.inside == 0
+
+
+@pytest.mark.parametrize("where", ["at the worker", "in its body", "after the cut"])
+async def test_what_a_shutdown_finds_without_an_answer_is_told_so(where: str) -> None:
+    """A request that is cut before its answer has begun gets an enveloped 503, and everything it held is free."""
+    front = Front()
+    front.workers.hang = True
+    if where == "after the cut":
+        front.state.cut()
+    asking = asyncio.ensure_future(front.ask("POST", CHAT, JSON_TYPE, None) if where == "in its body" else front.chat())
+    if where == "at the worker":
+        await asyncio.wait_for(front.workers.asked.wait(), 5)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    front.state.cut()
+    reply = await asyncio.wait_for(asking, 5)
+    assert reply.ended
+    assert (reply.status, reply.header("x-smg-error-code")) == (503, "shutting_down")
+    assert (reply.error["type"], reply.error["code"]) == ("Service Unavailable", "shutting_down")
+    assert reply.header("x-request-id")
+    assert (front.door.inside, front.state.open_requests) == (0, 0)
+    counted = front.state.metrics.registry.get_sample_value
+    labels = {"path": CHAT, "status_code": "503", "error_code": "shutting_down"}
+    assert counted("smg_http_responses_total", labels) == 1
+
+
+async def test_a_client_that_leaves_while_a_shutdown_cuts_is_counted_once() -> None:
+    """Whichever comes first, the request is settled once and has one outcome."""
+    front = Front()
+    front.workers.hang = True
+    asking = asyncio.ensure_future(front.chat())
+    await asyncio.wait_for(front.workers.asked.wait(), 5)
+    front.leave.set()
+    front.state.cut()
+    await asyncio.wait_for(asking, 5)
+    assert (front.door.inside, front.state.open_requests) == (0, 0)
+    outcomes = [
+        sample
+        for family in front.state.metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "smg_http_responses_total"
+    ]
+    assert [sample.value for sample in outcomes] == [1]

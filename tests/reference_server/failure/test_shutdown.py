@@ -10,9 +10,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import pytest
 
 from tests.reference_server.test_process import CHAT, Worker, gateway
 
+JSON_TYPE = {"content-type": "application/json"}
 GRACE_S = 0.6
 SLACK_S = 8.0  # the cut connections (0.5 s), the bound on the HTTP server (3 s), and an interpreter on a busy machine
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True}).encode()
@@ -27,9 +29,11 @@ class Silent(Worker):
     def __init__(self, *, head: bool) -> None:
         super().__init__(10.0)
         self._head = head
+        self.asked = threading.Event()
         self.let_go = threading.Event()
 
     def _stream(self, connection: socket.socket) -> None:
+        self.asked.set()
         if self._head:
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
         while not self._stopped.is_set():
@@ -68,6 +72,31 @@ def test_nothing_outlives_the_grace_period() -> None:
     assert f"{len(OPEN)} open request(s) are cut" in errors
     assert ended_s < GRACE_S + SLACK_S
     assert min(closed_s[name] for name in OPEN) >= GRACE_S - 0.05, closed_s
+
+
+@pytest.mark.parametrize("http2", [False, True], ids=["HTTP/1.1", "HTTP/2"])
+def test_a_client_without_an_answer_gets_one_when_the_grace_period_ends(*, http2: bool) -> None:
+    """Whether it waits for the worker or for admission: an enveloped 503, never the HTTP library's bare 500."""
+    flags = ["--shutdown-grace-period-secs", str(GRACE_S), "--max-concurrent-requests", "1"]
+    with (
+        Silent(head=False) as worker,
+        gateway("--worker-urls", worker.url, *flags) as server,
+        httpx.Client(base_url=server.url, timeout=10, http1=not http2, http2=http2, trust_env=False) as client,
+        ThreadPoolExecutor() as pool,
+    ):
+        asking = [pool.submit(client.post, CHAT, content=BODY, headers=JSON_TYPE) for _ in range(2)]
+        deadline = time.monotonic() + 5
+        while not worker.asked.wait(0.05):
+            assert time.monotonic() < deadline
+        _until_taken_in(server.url)
+        server.process.terminate()
+        answers = [each.result(20) for each in asking]
+        status, errors = server.ends()
+    assert (status, "Traceback" in errors) == (0, False)
+    for answer in answers:
+        assert (answer.status_code, answer.headers["x-smg-error-code"]) == (503, "shutting_down")
+        assert answer.json()["error"]["type"] == "Service Unavailable"
+        assert "x-request-id" in answer.headers
 
 
 def _closed_at(client: socket.socket) -> float:
