@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from conformance.harness.bodies import OMIT
+from conformance.harness.bodies import OMIT, body_for
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
 from fake_workers import wire
@@ -141,7 +141,8 @@ class Crowd:
     """All requests of one check. When the block ends, every one of them is let go on, left, and seen to be over.
 
     Keyword arguments of the methods: `says` is the priority class a request asks for, `tenant` the tenant its header
-    names, `key` its API key, `answers` what its worker does; everything else is laid over the ordinary chat body.
+    names, `key` its API key, `path` its route, `http2` whether it goes in HTTP/2, `answers` what its worker does;
+    everything else is laid over the ordinary body.
     """
 
     def __init__(self, gateway: Gateway, worker: Worker, *, tenant_header: str = TENANT) -> None:
@@ -174,6 +175,8 @@ class Crowd:
         says: str | None = None,
         tenant: str | None = None,
         key: Any = OMIT,
+        path: str = CHAT,
+        http2: bool = False,
         reads: bool = True,
         receive_buffer: int | None = None,
         **fields: Any,
@@ -186,8 +189,8 @@ class Crowd:
         streaming = held_stream() if fields.get("stream") else held()
         script = self.worker.script(*(answers or [streaming]))
         headers = [*([(PRIORITY, says)] if says else []), *([(self._tenant_header, tenant)] if tenant else [])]
-        body = self.gateway.chat_body(script, **fields)
-        opening = self.gateway.open("POST", CHAT, body, headers, key=key, receive_buffer=receive_buffer)
+        body = body_for(path, self.gateway.model, script.prompt, fields)
+        opening = self.gateway.open("POST", path, body, headers, key=key, receive_buffer=receive_buffer, http2=http2)
         live = await self.after.enter_async_context(opening)
         may_read = asyncio.Event()
         if reads:

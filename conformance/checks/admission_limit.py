@@ -13,7 +13,7 @@ from conformance.checks.admission_scenes import PLACES, SLOTS
 from conformance.checks.routes_support import NOBODYS_MODEL, expect_code, expect_status
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.exchange import Exchange
@@ -39,8 +39,8 @@ async def test_as_many_run_as_the_limit_says(gateway: Gateway, worker: Worker) -
 @pytest.mark.parametrize(
     "places",
     [
-        pytest.param(0, marks=clause_mark("rate_limiting.admission_queue_full.when_disabled")),
-        pytest.param(PLACES, marks=clause_mark("rate_limiting.admission_queue_full.when_full")),
+        case("rate_limiting.admission_queue_full.when_disabled", 0),
+        case("rate_limiting.admission_queue_full.when_full", PLACES),
     ],
 )
 async def test_one_too_many_is_sent_away(gateway: Gateway, worker: Worker, places: int) -> None:
@@ -123,8 +123,8 @@ async def test_a_timed_out_place_is_free_again(gateway: Gateway, worker: Worker)
 @pytest.mark.parametrize(
     ("stays", "left"),
     [
-        pytest.param(1, 0, id="newer", marks=clause_mark("admission.slot.released_on_disconnect")),
-        pytest.param(0, 1, id="older", marks=clause_mark("admission.slot.released_on_disconnect")),
+        case("admission.slot.released_on_disconnect", 1, 0, name="newer"),
+        case("admission.slot.released_on_disconnect", 0, 1, name="older"),
     ],
 )
 async def test_who_leaves_the_queue_frees_the_place(gateway: Gateway, worker: Worker, stays: int, left: int) -> None:
@@ -162,10 +162,10 @@ async def test_who_leaves_the_queue_is_never_dispatched(gateway: Gateway, worker
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param("/v1/models", marks=clause_mark("admission.public_needs_no_slot")),
-        pytest.param("/health", marks=clause_mark("admission.health_needs_no_slot")),
-        pytest.param("/readiness", marks=clause_mark("admission.health_needs_no_slot")),
-        pytest.param("/workers", marks=clause_mark("admission.admin_needs_no_slot")),
+        case("admission.public_needs_no_slot", "/v1/models"),
+        case("admission.health_needs_no_slot", "/health"),
+        case("admission.health_needs_no_slot", "/readiness"),
+        case("admission.admin_needs_no_slot", "/workers"),
     ],
 )
 async def test_what_is_no_serving_needs_no_slot(gateway: Gateway, worker: Worker, path: str) -> None:
@@ -203,12 +203,12 @@ async def test_every_serving_route_needs_a_slot(
 @pytest.mark.parametrize(
     ("body", "key", "status"),
     [
-        pytest.param(b"{", True, FULL, id="no-json", marks=clause_mark("admission.before_parse")),
-        pytest.param({"temperature": 9}, True, FULL, id="field", marks=clause_mark("admission.before_parse")),
-        pytest.param({"model": NOBODYS_MODEL}, True, FULL, id="model", marks=clause_mark("admission.before_model")),
-        pytest.param({}, False, 401, id="keyless", marks=clause_mark("admission.after_credentials")),
-        pytest.param({"user": "x" * 30_000}, True, 413, id="size", marks=clause_mark("admission.after_size")),
-        pytest.param({"user": "x" * 30_000}, False, 413, id="size-keyless", marks=clause_mark("admission.after_size")),
+        case("admission.before_parse", b"{", True, FULL, name="no-json"),
+        case("admission.before_parse", {"temperature": 9}, True, FULL, name="field"),
+        case("admission.before_model", {"model": NOBODYS_MODEL}, True, FULL, name="model"),
+        case("admission.after_credentials", {}, False, 401, name="keyless"),
+        case("admission.after_size", {"user": "x" * 30_000}, True, 413, name="size"),
+        case("admission.after_size", {"user": "x" * 30_000}, False, 413, name="size-keyless"),
     ],
 )
 async def test_the_order_of_judgements(

@@ -13,6 +13,8 @@ from conformance.checks.admission_kit import Crowd
 from conformance.checks.admission_scenes import SCENES, Scene
 from conformance.checks.routes_support import (
     ERROR_CODE,
+    REQUEST_ID,
+    ROUTED_WORKER,
     check_plain_json,
     error_of,
     expect_code,
@@ -21,14 +23,21 @@ from conformance.checks.routes_support import (
     expect_status,
     x_ratelimit_names,
 )
-from conformance.harness.marks import clause_mark, configured
+from conformance.harness.errors import Disproved
+from conformance.harness.marks import case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from _pytest.mark.structures import MarkDecorator
+
     from conformance.harness.exchange import Exchange
     from conformance.harness.gateway import Gateway
     from conformance.harness.worker import Worker
+
+    Look = Callable[[Exchange, "Scene"], None]
+
+PREEMPTED = "scheduler_preempted"
 
 
 def says_status(answer: Exchange, scene: Scene) -> None:
@@ -90,6 +99,26 @@ def is_marked_preempted(answer: Exchange, scene: Scene) -> None:
     expect_equal("another X-SMG-Preempted", answer.headers.get_all("x-smg-preempted"), ["true"])
 
 
+def is_not_marked_preempted(answer: Exchange, scene: Scene) -> None:
+    """No X-SMG-Preempted."""
+    expect_status(answer, scene.status)
+    expect_equal("X-SMG-Preempted sent", answer.headers.get_all("x-smg-preempted"), [])
+
+
+def names_no_worker(answer: Exchange, scene: Scene) -> None:
+    """No worker is named, for none was asked."""
+    expect_status(answer, scene.status)
+    expect_equal("a worker named", answer.headers.get_all(ROUTED_WORKER), [])
+
+
+def has_request_id(answer: Exchange, scene: Scene) -> None:
+    """A request id, once."""
+    expect_status(answer, scene.status)
+    said = answer.headers.get_all(REQUEST_ID)
+    if len(said) != 1 or not said[0]:
+        raise Disproved("no request id", f"{REQUEST_ID} is {said}: {answer.brief()}")
+
+
 def is_plain_json(answer: Exchange, scene: Scene) -> None:
     """JSON, though a stream was asked for."""
     expect_status(answer, scene.status)
@@ -97,96 +126,84 @@ def is_plain_json(answer: Exchange, scene: Scene) -> None:
     expect_code(answer, scene.code)
 
 
-OF_EVERY_CODE: dict[str, Callable[[Exchange, Scene], None]] = {
+OF_EVERY_CODE: dict[str, Look] = {
     "rate_limiting.{}.status": says_status,
     "rate_limiting.{}.retry_after": says_retry_after,
     "codes.{}": says_code,
 }
-OF_ADMISSION: dict[str, Callable[[Exchange, Scene], None]] = {
+OF_ADMISSION: dict[str, Look] = {
     "rate_limiting.shed.envelope": has_envelope,
     "rate_limiting.shed.code_header": has_code_header,
     "rate_limiting.shed.retry_after_seconds": says_seconds,
     "rate_limiting.shed.no_x_ratelimit": has_no_x_ratelimit,
 }
-OF_THE_OTHERS: dict[str, Callable[[Exchange, Scene], None]] = {
+OF_EVERY_SHED: dict[str, Look] = {"response_headers.request_id.shed": has_request_id}
+OF_THE_OTHERS: dict[str, Look] = {
     "rate_limiting.{}.envelope": has_envelope,
     "rate_limiting.{}.code_header": has_code_header,
     "rate_limiting.{}.no_x_ratelimit": has_no_x_ratelimit,
 }
 
 
-def _looks(scene: Scene) -> dict[str, Callable[[Exchange, Scene], None]]:
+def _looks(scene: Scene) -> dict[str, Look]:
     """What is looked at in the answers of a scene, by the clause that says it."""
     of_its_kind = OF_ADMISSION if scene.code.startswith("admission") else OF_THE_OTHERS
-    looks = {**OF_EVERY_CODE, **of_its_kind}
+    looks = {**OF_EVERY_CODE, **of_its_kind, **OF_EVERY_SHED}
     if scene.retry_after is None:  # a computed one has checks of its own
         del looks["rate_limiting.{}.retry_after"]
     if scene.name == "disabled":
         looks["errors.envelope.type_too_many_requests"] = has_reason_phrase
-    if scene.code == "scheduler_preempted":
+    if scene.code == PREEMPTED:
         looks["rate_limiting.scheduler_preempted.header"] = is_marked_preempted
         looks["response_headers.preempted.on_preemption"] = is_marked_preempted
-    return {clause_id.format(scene.code): look for clause_id, look in looks.items()}
+    else:
+        looks["response_headers.preempted.not_on_other_sheds"] = is_not_marked_preempted
+        looks["response_headers.routed_worker.not_on_shed"] = names_no_worker
+    return looks
 
 
-def _case(scene: Scene, clause_id: str, look: Callable[[Exchange, Scene], None]) -> object:
-    marks = (clause_mark(clause_id), configured(scene.configuration))
-    return pytest.param(scene.engine, scene, look, id=f"{scene.name}-{clause_id}", marks=marks)
+def scenes(looks: Callable[[Scene], dict[str, Look]]) -> MarkDecorator:
+    """Run the check (parameters `scene` and `look`) for everything that is looked at in each scene, by clause.
+
+    In the ids of clauses `{}` stands for the scene's code.
+    """
+    cases = [
+        case(
+            clause_id.format(scene.code),
+            scene.engine,
+            scene,
+            look,
+            name=f"{scene.name}-{clause_id.format(scene.code)}",
+            configuration=scene.configuration,
+        )
+        for scene in SCENES
+        for clause_id, look in looks(scene).items()
+    ]
+    return pytest.mark.parametrize(("engine", "scene", "look"), cases, indirect=["engine"])
 
 
-@pytest.mark.parametrize(
-    ("engine", "scene", "look"),
-    [_case(scene, clause_id, look) for scene in SCENES for clause_id, look in _looks(scene).items()],
-    indirect=["engine"],
-)
+@scenes(_looks)
 @pytest.mark.asyncio
-async def test_a_shed_says(
-    gateway: Gateway, worker: Worker, scene: Scene, look: Callable[[Exchange, Scene], None]
-) -> None:
+async def test_a_shed_says(gateway: Gateway, worker: Worker, scene: Scene, look: Look) -> None:
     """The answer of a request that is sent away says what the contract's table says of it."""
     async with Crowd(gateway, worker) as crowd:
         look(await crowd.judged(await scene.play(crowd)), scene)
 
 
-@pytest.mark.parametrize(
-    ("engine", "scene"),
-    [
-        pytest.param(
-            scene.engine,
-            scene,
-            id=scene.name,
-            marks=(clause_mark(f"rate_limiting.{scene.code}.stream_json"), configured(scene.configuration)),
-        )
-        for scene in SCENES
-    ],
-    indirect=["engine"],
-)
+@scenes(lambda _scene: {"rate_limiting.{}.stream_json": is_plain_json})
 @pytest.mark.asyncio
-async def test_a_stream_is_shed_in_json(gateway: Gateway, worker: Worker, scene: Scene) -> None:
+async def test_a_stream_is_shed_in_json(gateway: Gateway, worker: Worker, scene: Scene, look: Look) -> None:
     """A request for a stream that is sent away gets the same JSON, not an event stream."""
     async with Crowd(gateway, worker) as crowd:
-        is_plain_json(await crowd.judged(await scene.play(crowd, stream=True)), scene)
+        look(await crowd.judged(await scene.play(crowd, stream=True)), scene)
 
 
-@pytest.mark.parametrize(
-    ("engine", "scene"),
-    [
-        pytest.param(
-            scene.engine,
-            scene,
-            id=scene.name,
-            marks=(clause_mark(f"rate_limiting.{scene.code}.not_dispatched"), configured(scene.configuration)),
-        )
-        for scene in SCENES
-        if scene.code != "scheduler_preempted"
-    ],
-    indirect=["engine"],
-)
+@scenes(lambda scene: {} if scene.code == PREEMPTED else {"rate_limiting.{}.not_dispatched": says_status})
 @pytest.mark.asyncio
-async def test_a_shed_request_is_not_dispatched(gateway: Gateway, worker: Worker, scene: Scene) -> None:
+async def test_a_shed_request_is_not_dispatched(gateway: Gateway, worker: Worker, scene: Scene, look: Look) -> None:
     """No worker ever hears of a request that is sent away."""
     async with Crowd(gateway, worker) as crowd:
         proof = await crowd.proof()
         guest = await scene.play(crowd)
-        expect_status(await crowd.judged(guest), scene.status)
+        look(await crowd.judged(guest), scene)
         await guest.script.never_seen(because=proof)

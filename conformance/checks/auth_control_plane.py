@@ -11,7 +11,7 @@ from conformance.checks.routes_support import ERROR_CODE, NOBODYS_KEY, expect_st
 from conformance.checks.workers_support import Registry, own_fleet, own_model
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.exchange import Exchange
@@ -156,10 +156,10 @@ async def test_the_shared_key_still_serves(gateway: Gateway, worker: Worker, pat
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(None, id="missing", marks=clause_mark("auth.control_plane.serving_unchanged")),
-        pytest.param(NOBODYS_KEY, id="unknown", marks=clause_mark("auth.control_plane.serving_unchanged")),
-        pytest.param("admin", marks=clause_mark("auth.control_plane.serving.credential_refused")),
-        pytest.param("user", marks=clause_mark("auth.control_plane.serving.credential_refused")),
+        case("auth.control_plane.serving_unchanged", None, name="missing"),
+        case("auth.control_plane.serving_unchanged", NOBODYS_KEY, name="unknown"),
+        case("auth.control_plane.serving.credential_refused", "admin"),
+        case("auth.control_plane.serving.credential_refused", "user"),
     ],
 )
 async def test_no_other_key_serves(gateway: Gateway, worker: Worker, key: str | None) -> None:

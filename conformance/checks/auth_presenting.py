@@ -9,7 +9,7 @@ import pytest
 
 from conformance.checks.routes_support import expect_status, expect_success
 from conformance.harness.gateway import CHAT
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -24,19 +24,19 @@ def _basic(text: str) -> str:
 @pytest.mark.parametrize(
     ("form", "case"),
     [
-        pytest.param("Basic {key}", "basic-plain", marks=clause_mark("auth.scheme.basic_refused")),
-        pytest.param("basic:{key}", "basic-encoded", marks=clause_mark("auth.scheme.basic_refused")),
-        pytest.param("{key}", "bare", marks=clause_mark("auth.scheme.bare_key_refused")),
-        pytest.param("Bearer ", "empty-token", marks=clause_mark("auth.scheme.empty_token_refused")),
-        pytest.param("Bearer", "no-token", marks=clause_mark("auth.scheme.empty_token_refused")),
-        pytest.param("Token {key}", "token", marks=clause_mark("auth.scheme.other_scheme_refused")),
-        pytest.param("ApiKey {key}", "apikey", marks=clause_mark("auth.scheme.other_scheme_refused")),
-        pytest.param("Bearer{key}", "glued", marks=clause_mark("auth.scheme.other_scheme_refused")),
-        pytest.param("Bearer {short}", "prefix", marks=clause_mark("auth.key.prefix_refused")),
-        pytest.param("Bearer {key}x", "extension", marks=clause_mark("auth.key.extension_refused")),
-        pytest.param("Bearer {upper}", "upper", marks=clause_mark("auth.key.case_matters")),
-        pytest.param("Bearer sk-nobody, Bearer {key}", "list", marks=clause_mark("auth.key.list_refused")),
-        pytest.param("Bearer sk-nobody,{key}", "list-of-tokens", marks=clause_mark("auth.key.list_refused")),
+        case("auth.scheme.basic_refused", "Basic {key}", "basic-plain"),
+        case("auth.scheme.basic_refused", "basic:{key}", "basic-encoded"),
+        case("auth.scheme.bare_key_refused", "{key}", "bare"),
+        case("auth.scheme.empty_token_refused", "Bearer ", "empty-token"),
+        case("auth.scheme.empty_token_refused", "Bearer", "no-token"),
+        case("auth.scheme.other_scheme_refused", "Token {key}", "token"),
+        case("auth.scheme.other_scheme_refused", "ApiKey {key}", "apikey"),
+        case("auth.scheme.other_scheme_refused", "Bearer{key}", "glued"),
+        case("auth.key.prefix_refused", "Bearer {short}", "prefix"),
+        case("auth.key.extension_refused", "Bearer {key}x", "extension"),
+        case("auth.key.case_matters", "Bearer {upper}", "upper"),
+        case("auth.key.list_refused", "Bearer sk-nobody, Bearer {key}", "list"),
+        case("auth.key.list_refused", "Bearer sk-nobody,{key}", "list-of-tokens"),
     ],
 )
 async def test_not_the_bearer_key(gateway: Gateway, worker: Worker, form: str, case: str) -> None:
@@ -76,8 +76,8 @@ async def test_second_line_does_not_rescue_the_first(gateway: Gateway, worker: W
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("x-api-key", marks=clause_mark("auth.key.x_api_key_refused")),
-        pytest.param("x-goog-api-key", marks=clause_mark("auth.key.x_goog_api_key_refused")),
+        case("auth.key.x_api_key_refused", "x-api-key"),
+        case("auth.key.x_goog_api_key_refused", "x-goog-api-key"),
     ],
 )
 async def test_other_headers_are_no_credential(gateway: Gateway, worker: Worker, name: str) -> None:

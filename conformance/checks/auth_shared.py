@@ -16,7 +16,7 @@ from conformance.checks.routes_support import (
     send,
 )
 from conformance.harness.gateway import CHAT
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -62,8 +62,8 @@ async def test_no_key_no_stream(gateway: Gateway, worker: Worker) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(None, id="missing", marks=clause_mark("auth.missing.empty_body")),
-        pytest.param(NOBODYS_KEY, id="unknown", marks=clause_mark("auth.unknown.empty_body")),
+        case("auth.missing.empty_body", None, name="missing"),
+        case("auth.unknown.empty_body", NOBODYS_KEY, name="unknown"),
     ],
 )
 async def test_unauthorized_says_nothing(gateway: Gateway, worker: Worker, key: str | None) -> None:

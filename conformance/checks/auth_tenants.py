@@ -11,7 +11,7 @@ from conformance.checks.auth_admin import NO_WORKER, may_flush
 from conformance.checks.routes_support import NOBODYS_KEY, expect_empty, expect_status, expect_success, per_route, send
 from conformance.checks.workers_support import listed, worker_id
 from conformance.harness.gateway import CHAT
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -29,10 +29,10 @@ async def test_tenant_key_opens_inference(gateway: Gateway, worker: Worker, path
 @pytest.mark.parametrize(
     "tenant",
     [
-        pytest.param("red", marks=clause_mark("auth.tenant.each_key_served")),
-        pytest.param("blue", marks=clause_mark("auth.tenant.each_key_served")),
-        pytest.param("colons", marks=clause_mark("auth.tenant.key_may_hold_colons")),
-        pytest.param("shared", marks=clause_mark("auth.tenant.shared_key_still_served")),
+        case("auth.tenant.each_key_served", "red"),
+        case("auth.tenant.each_key_served", "blue"),
+        case("auth.tenant.key_may_hold_colons", "colons"),
+        case("auth.tenant.shared_key_still_served", "shared"),
     ],
 )
 async def test_every_key_opens_chat(gateway: Gateway, worker: Worker, tenant: str) -> None:
@@ -45,10 +45,10 @@ async def test_every_key_opens_chat(gateway: Gateway, worker: Worker, tenant: st
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(NOBODYS_KEY, id="unknown", marks=clause_mark("auth.tenant.unknown_key_refused")),
-        pytest.param(None, id="missing", marks=clause_mark("auth.tenant.missing_key_refused")),
-        pytest.param("team-red", id="tenant-id", marks=clause_mark("auth.tenant.id_is_no_key")),
-        pytest.param("team-red:{red}", id="tenant-id-and-key", marks=clause_mark("auth.tenant.id_is_no_key")),
+        case("auth.tenant.unknown_key_refused", NOBODYS_KEY, name="unknown"),
+        case("auth.tenant.missing_key_refused", None, name="missing"),
+        case("auth.tenant.id_is_no_key", "team-red", name="tenant-id"),
+        case("auth.tenant.id_is_no_key", "team-red:{red}", name="tenant-id-and-key"),
     ],
 )
 async def test_no_other_key_opens_chat(gateway: Gateway, worker: Worker, key: str | None) -> None:
@@ -134,8 +134,8 @@ async def test_tenants_alone_are_served(gateway: Gateway, worker: Worker, tenant
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(None, id="missing", marks=clause_mark("auth.tenants_only.missing_key_refused")),
-        pytest.param(NOBODYS_KEY, id="unknown", marks=clause_mark("auth.tenants_only.unknown_key_refused")),
+        case("auth.tenants_only.missing_key_refused", None, name="missing"),
+        case("auth.tenants_only.unknown_key_refused", NOBODYS_KEY, name="unknown"),
     ],
 )
 async def test_tenants_alone_keep_others_out(gateway: Gateway, worker: Worker, key: str | None) -> None:
@@ -153,10 +153,10 @@ async def test_tenants_alone_leave_list_models_public(gateway: Gateway, worker: 
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(None, id="missing", marks=clause_mark("auth.tenants_only.admin_without_key_refused")),
-        pytest.param("{red}", id="tenant", marks=clause_mark("auth.tenants_only.admin_with_tenant_key_refused")),
-        pytest.param("{blue}", id="other-tenant", marks=clause_mark("auth.tenants_only.admin_with_tenant_key_refused")),
-        pytest.param(NOBODYS_KEY, id="unknown", marks=clause_mark("auth.tenants_only.admin_with_other_key_refused")),
+        case("auth.tenants_only.admin_without_key_refused", None, name="missing"),
+        case("auth.tenants_only.admin_with_tenant_key_refused", "{red}", name="tenant"),
+        case("auth.tenants_only.admin_with_tenant_key_refused", "{blue}", name="other-tenant"),
+        case("auth.tenants_only.admin_with_other_key_refused", NOBODYS_KEY, name="unknown"),
     ],
 )
 async def test_tenants_alone_close_admin_for_good(gateway: Gateway, key: str | None) -> None:

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from conformance.checks.chat_json import differences, parse
+from conformance.harness import marks
 from conformance.harness.bodies import PROMPT, body_for, encode, with_prompt
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
-from conformance.harness.marks import clause_mark
 from fake_workers import wire
 
 if TYPE_CHECKING:
@@ -101,7 +99,7 @@ class Delivery:
 def case(clause_id: str, *values: Any, name: str | None = None) -> ParameterSet:
     """A case of a parametrised check: its clause, its arguments, and a name if the clause has several cases."""
     tail = clause_id.removeprefix("chat.")
-    return pytest.param(*values, id=f"{tail}-{name}" if name else tail, marks=clause_mark(clause_id))
+    return marks.case(clause_id, *values, name=f"{tail}-{name}" if name else tail)
 
 
 def says(content: Any = PROMPT, role: str = "user", **members: Any) -> dict[str, Any]:

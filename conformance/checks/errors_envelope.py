@@ -23,7 +23,7 @@ from conformance.checks.routes_support import (
     unknown_model,
 )
 from conformance.harness.gateway import COMPLETIONS, EMBEDDINGS
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 from fake_workers import wire
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ async def test_header_is_there_once(gateway: Gateway, worker: Worker) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(COMPLETIONS, marks=clause_mark("errors.envelope.completions")),
-        pytest.param(EMBEDDINGS, marks=clause_mark("errors.envelope.embeddings")),
+        case("errors.envelope.completions", COMPLETIONS),
+        case("errors.envelope.embeddings", EMBEDDINGS),
     ],
 )
 async def test_envelope_of_other_routes(gateway: Gateway, worker: Worker, path: str) -> None:
@@ -161,8 +161,8 @@ async def test_unknown_model_reaches_nobody(gateway: Gateway, worker: Worker, pa
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(COMPLETIONS, marks=clause_mark("codes.model_not_found.completions")),
-        pytest.param(EMBEDDINGS, marks=clause_mark("codes.model_not_found.embeddings")),
+        case("codes.model_not_found.completions", COMPLETIONS),
+        case("codes.model_not_found.embeddings", EMBEDDINGS),
     ],
 )
 async def test_unknown_model_on_other_routes(gateway: Gateway, worker: Worker, path: str) -> None:

@@ -18,7 +18,7 @@ from conformance.checks.routes_support import (
 )
 from conformance.harness.bodies import OMIT
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.exchange import Exchange
@@ -105,7 +105,7 @@ FEW = [SYNTAX[0], SYNTAX[2], EMPTY[0], NO_CONTENT_TYPE[0], OTHER_CONTENT_TYPE[0]
 def _chat_cases(aspect: str) -> list[Any]:
     """Every chat case under the clause of its cause and this aspect."""
     return [
-        pytest.param(bad, id=f"{cause}-{bad.name}", marks=clause_mark(f"errors.parse.{cause}.{aspect}"))
+        case(f"errors.parse.{cause}.{aspect}", bad, name=f"{cause}-{bad.name}")
         for cause, cases in CHAT_CASES.items()
         for bad in cases
     ]
@@ -123,10 +123,7 @@ def _other_cases() -> list[Any]:
 
 def _route_cases(aspect: str) -> list[Any]:
     """The same cases under their route's clause of this aspect."""
-    return [
-        pytest.param(*case.values[1:], id=case.id, marks=clause_mark(f"errors.parse.{case.values[0]}.{aspect}"))
-        for case in _other_cases()
-    ]
+    return [case(f"errors.parse.{each.values[0]}.{aspect}", *each.values[1:], name=each.id) for each in _other_cases()]
 
 
 @pytest.mark.parametrize("bad", _chat_cases("refused"))
@@ -220,8 +217,8 @@ async def test_schema_is_judged_before_ranges(gateway: Gateway, worker: Worker) 
 @pytest.mark.parametrize(
     "invalid",
     [
-        pytest.param({"temperature": 9}, id="range", marks=clause_mark("errors.order.range_before_model")),
-        pytest.param({"temperature": "warm"}, id="schema", marks=clause_mark("errors.order.parse_before_model")),
+        case("errors.order.range_before_model", {"temperature": 9}, name="range"),
+        case("errors.order.parse_before_model", {"temperature": "warm"}, name="schema"),
     ],
 )
 async def test_body_is_judged_before_the_model(gateway: Gateway, worker: Worker, invalid: dict[str, Any]) -> None:

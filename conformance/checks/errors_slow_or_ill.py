@@ -9,7 +9,7 @@ import pytest
 from conformance.checks.errors_envelope import check_envelope
 from conformance.checks.routes_support import expect_status, expect_success
 from conformance.checks.workers_support import Registry, own_fleet, own_model
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 from fake_workers import wire
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "health",
     [
-        pytest.param(500, marks=clause_mark("codes.no_available_workers.health.server_error")),
-        pytest.param(503, marks=clause_mark("codes.no_available_workers.health.server_error")),
-        pytest.param(404, marks=clause_mark("codes.no_available_workers.health.not_found")),
-        pytest.param(302, marks=clause_mark("codes.no_available_workers.health.redirect")),
+        case("codes.no_available_workers.health.server_error", 500),
+        case("codes.no_available_workers.health.server_error", 503),
+        case("codes.no_available_workers.health.not_found", 404),
+        case("codes.no_available_workers.health.redirect", 302),
     ],
 )
 async def test_only_success_is_health(gateway: Gateway, health: int) -> None:

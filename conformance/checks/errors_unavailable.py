@@ -21,7 +21,7 @@ from conformance.checks.routes_support import (
 )
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
-from conformance.harness.marks import clause, clause_mark, engines
+from conformance.harness.marks import case, clause, engines
 from fake_workers import wire
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ async def test_type_is_service_unavailable(gateway: Gateway, worker: Worker) -> 
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(COMPLETIONS, id="completions", marks=clause_mark("codes.no_available_workers.completions")),
-        pytest.param(EMBEDDINGS, id="embeddings", marks=clause_mark("codes.no_available_workers.embeddings")),
+        case("codes.no_available_workers.completions", COMPLETIONS, name="completions"),
+        case("codes.no_available_workers.embeddings", EMBEDDINGS, name="embeddings"),
     ],
 )
 async def test_unhealthy_on_other_routes(gateway: Gateway, worker: Worker, path: str) -> None:

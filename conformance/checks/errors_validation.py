@@ -17,7 +17,7 @@ from conformance.checks.routes_support import (
     expect_success,
 )
 from conformance.harness.gateway import CHAT, COMPLETIONS
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -48,9 +48,7 @@ CROSS: Pairs = [
 
 def _cases(clause_id: str, pairs: Pairs) -> list[Any]:
     """The pairs as cases of one clause."""
-    return [
-        pytest.param(valid, invalid, id="-".join(invalid), marks=clause_mark(clause_id)) for valid, invalid in pairs
-    ]
+    return [case(clause_id, valid, invalid, name="-".join(invalid)) for valid, invalid in pairs]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.checks.routes_support import ERROR_CODE, expect_status, send
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
-from conformance.harness.marks import clause, clause_mark, engines
+from conformance.harness.marks import case, clause, engines
 from fake_workers import wire
 
 if TYPE_CHECKING:
@@ -27,11 +27,7 @@ STATUSES = {
 
 @pytest.mark.parametrize(
     "status",
-    [
-        pytest.param(status, marks=clause_mark(f"errors.worker.{name}"))
-        for name, statuses in STATUSES.items()
-        for status in statuses
-    ],
+    [case(f"errors.worker.{name}", status) for name, statuses in STATUSES.items() for status in statuses],
 )
 async def test_status_is_relayed(gateway: Gateway, worker: Worker, status: int) -> None:
     """The client sees the status the worker chose."""
@@ -52,7 +48,7 @@ BODIES: dict[str, tuple[bytes, str | None]] = {
 
 
 @pytest.mark.parametrize("status", [400, 500])
-@pytest.mark.parametrize("case", [pytest.param(name, marks=clause_mark(f"errors.worker.{name}")) for name in BODIES])
+@pytest.mark.parametrize("case", [case(f"errors.worker.{name}", name) for name in BODIES])
 async def test_body_is_relayed(gateway: Gateway, worker: Worker, case: str, status: int) -> None:
     """The client gets the bytes the worker sent, whatever they are."""
     data, content_type = BODIES[case]
@@ -136,8 +132,8 @@ async def test_body_for_a_stream(gateway: Gateway, worker: Worker, case: str) ->
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(COMPLETIONS, id="completions", marks=clause_mark("errors.worker.completions")),
-        pytest.param(EMBEDDINGS, id="embeddings", marks=clause_mark("errors.worker.embeddings")),
+        case("errors.worker.completions", COMPLETIONS, name="completions"),
+        case("errors.worker.embeddings", EMBEDDINGS, name="embeddings"),
     ],
 )
 async def test_other_routes_relay_errors(gateway: Gateway, worker: Worker, path: str, status: int) -> None:
@@ -152,8 +148,8 @@ async def test_other_routes_relay_errors(gateway: Gateway, worker: Worker, path:
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({}, id="whole", marks=clause_mark("errors.worker.code_header_dropped")),
-        pytest.param({"stream": True}, id="stream", marks=clause_mark("errors.worker.code_header_dropped_streaming")),
+        case("errors.worker.code_header_dropped", {}, name="whole"),
+        case("errors.worker.code_header_dropped_streaming", {"stream": True}, name="stream"),
     ],
 )
 async def test_workers_code_header_is_dropped(

@@ -16,7 +16,7 @@ from conformance.checks.routes_support import (
     send,
     unknown_model,
 )
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 from fake_workers import wire
 
 if TYPE_CHECKING:
@@ -53,16 +53,9 @@ async def test_list_models_carries_it(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
-        pytest.param({"messages": 5}, 400, id="parse", marks=clause_mark("response_headers.request_id.parse_failure")),
-        pytest.param(
-            {"temperature": 9},
-            400,
-            id="validation",
-            marks=clause_mark("response_headers.request_id.validation_failure"),
-        ),
-        pytest.param(
-            {"model": NOBODYS_MODEL}, 404, id="envelope", marks=clause_mark("response_headers.request_id.gateway_error")
-        ),
+        case("response_headers.request_id.parse_failure", {"messages": 5}, 400, name="parse"),
+        case("response_headers.request_id.validation_failure", {"temperature": 9}, 400, name="validation"),
+        case("response_headers.request_id.gateway_error", {"model": NOBODYS_MODEL}, 404, name="envelope"),
     ],
 )
 async def test_refusals_carry_it(gateway: Gateway, worker: Worker, fields: dict[str, Any], status: int) -> None:
@@ -86,10 +79,8 @@ async def test_relayed_errors_carry_it(gateway: Gateway, worker: Worker, status:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        pytest.param("/workers", 200, marks=clause_mark("response_headers.request_id.admin")),
-        pytest.param(
-            "/v1/conformance-no-such-route", 404, marks=clause_mark("response_headers.request_id.unknown_path")
-        ),
+        case("response_headers.request_id.admin", "/workers", 200),
+        case("response_headers.request_id.unknown_path", "/v1/conformance-no-such-route", 404),
     ],
 )
 async def test_other_routes_carry_it(gateway: Gateway, path: str, status: int) -> None:
@@ -100,22 +91,11 @@ async def test_other_routes_carry_it(gateway: Gateway, path: str, status: int) -
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
-        pytest.param({}, 200, id="whole", marks=clause_mark("response_headers.request_id.received")),
-        pytest.param(
-            {"stream": True}, 200, id="stream", marks=clause_mark("response_headers.request_id.received_streaming")
-        ),
-        pytest.param(
-            {"messages": 5}, 400, id="parse", marks=clause_mark("response_headers.request_id.received_on_error")
-        ),
-        pytest.param(
-            {"temperature": 9}, 400, id="validation", marks=clause_mark("response_headers.request_id.received_on_error")
-        ),
-        pytest.param(
-            {"model": NOBODYS_MODEL},
-            404,
-            id="envelope",
-            marks=clause_mark("response_headers.request_id.received_on_error"),
-        ),
+        case("response_headers.request_id.received", {}, 200, name="whole"),
+        case("response_headers.request_id.received_streaming", {"stream": True}, 200, name="stream"),
+        case("response_headers.request_id.received_on_error", {"messages": 5}, 400, name="parse"),
+        case("response_headers.request_id.received_on_error", {"temperature": 9}, 400, name="validation"),
+        case("response_headers.request_id.received_on_error", {"model": NOBODYS_MODEL}, 404, name="envelope"),
     ],
 )
 async def test_it_is_the_id_received(gateway: Gateway, worker: Worker, fields: dict[str, Any], status: int) -> None:

@@ -20,7 +20,7 @@ from conformance.checks.routes_support import (
 )
 from conformance.checks.workers_support import Registry, inference, own_fleet, own_model
 from conformance.harness import CHAT
-from conformance.harness.marks import clause, clause_mark, engines
+from conformance.harness.marks import case, clause, engines
 from fake_workers import wire
 
 if TYPE_CHECKING:
@@ -63,14 +63,8 @@ async def test_alias_names_the_worker_behind_it(gateway: Gateway, worker: Worker
 @pytest.mark.parametrize(
     "status",
     [
-        *[
-            pytest.param(status, marks=clause_mark("response_headers.routed_worker.worker_client_error"))
-            for status in (400, 404, 429)
-        ],
-        *[
-            pytest.param(status, marks=clause_mark("response_headers.routed_worker.worker_server_error"))
-            for status in (500, 503)
-        ],
+        *[case("response_headers.routed_worker.worker_client_error", status) for status in (400, 404, 429)],
+        *[case("response_headers.routed_worker.worker_server_error", status) for status in (500, 503)],
     ],
 )
 async def test_relayed_error_names_its_worker(gateway: Gateway, worker: Worker, status: int) -> None:
@@ -115,13 +109,9 @@ async def test_routed_worker_is_there_once(gateway: Gateway, worker: Worker) -> 
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
-        pytest.param(PARSE, 400, id="parse", marks=clause_mark("response_headers.routed_worker.not_on_parse_failure")),
-        pytest.param(
-            RANGE, 400, id="validation", marks=clause_mark("response_headers.routed_worker.not_on_validation_failure")
-        ),
-        pytest.param(
-            UNKNOWN, 404, id="envelope", marks=clause_mark("response_headers.routed_worker.not_on_gateway_error")
-        ),
+        case("response_headers.routed_worker.not_on_parse_failure", PARSE, 400, name="parse"),
+        case("response_headers.routed_worker.not_on_validation_failure", RANGE, 400, name="validation"),
+        case("response_headers.routed_worker.not_on_gateway_error", UNKNOWN, 404, name="envelope"),
     ],
 )
 async def test_no_worker_is_named_where_none_was_asked(
@@ -158,9 +148,9 @@ async def test_success_has_no_error_code(gateway: Gateway, worker: Worker, field
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("X-SMG-Error-Code", marks=clause_mark("response_headers.error_code.worker_copy_dropped")),
+        case("response_headers.error_code.worker_copy_dropped", "X-SMG-Error-Code"),
         *[
-            pytest.param(name, marks=clause_mark("response_headers.error_code.any_case_dropped"))
+            case("response_headers.error_code.any_case_dropped", name)
             for name in ("x-smg-error-code", "X-SMG-ERROR-CODE", "x-Smg-eRROR-cODE")
         ],
     ],
@@ -201,12 +191,10 @@ async def test_nobody_was_preempted(gateway: Gateway, worker: Worker) -> None:
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
-        pytest.param({}, 200, id="success", marks=clause_mark("response_headers.retry_after.not_on_success")),
-        pytest.param(PARSE, 400, id="parse", marks=clause_mark("response_headers.retry_after.not_on_bad_request")),
-        pytest.param(RANGE, 400, id="validation", marks=clause_mark("response_headers.retry_after.not_on_bad_request")),
-        pytest.param(
-            UNKNOWN, 404, id="unknown-model", marks=clause_mark("response_headers.retry_after.not_on_not_found")
-        ),
+        case("response_headers.retry_after.not_on_success", {}, 200, name="success"),
+        case("response_headers.retry_after.not_on_bad_request", PARSE, 400, name="parse"),
+        case("response_headers.retry_after.not_on_bad_request", RANGE, 400, name="validation"),
+        case("response_headers.retry_after.not_on_not_found", UNKNOWN, 404, name="unknown-model"),
     ],
 )
 async def test_no_wait_is_asked_for(gateway: Gateway, worker: Worker, fields: dict[str, Any], status: int) -> None:
@@ -218,10 +206,10 @@ async def test_no_wait_is_asked_for(gateway: Gateway, worker: Worker, fields: di
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
-        pytest.param({}, 200, id="whole", marks=clause_mark("rate_limiting.no_x_ratelimit.success")),
-        pytest.param({"stream": True}, 200, id="stream", marks=clause_mark("rate_limiting.no_x_ratelimit.success")),
-        pytest.param(PARSE, 400, id="parse", marks=clause_mark("rate_limiting.no_x_ratelimit.refusal")),
-        pytest.param(RANGE, 400, id="validation", marks=clause_mark("rate_limiting.no_x_ratelimit.refusal")),
+        case("rate_limiting.no_x_ratelimit.success", {}, 200, name="whole"),
+        case("rate_limiting.no_x_ratelimit.success", {"stream": True}, 200, name="stream"),
+        case("rate_limiting.no_x_ratelimit.refusal", PARSE, 400, name="parse"),
+        case("rate_limiting.no_x_ratelimit.refusal", RANGE, 400, name="validation"),
     ],
 )
 async def test_nox_ratelimit_names(gateway: Gateway, worker: Worker, fields: dict[str, Any], status: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.checks.routes_support import expect_success
 from conformance.harness.gateway import CHAT
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param("shared", marks=clause_mark("request_headers.authorization.gateway_key_passed_on")),
-        pytest.param("red", marks=clause_mark("request_headers.authorization.tenant_key_passed_on")),
+        case("request_headers.authorization.gateway_key_passed_on", "shared"),
+        case("request_headers.authorization.tenant_key_passed_on", "red"),
     ],
 )
 async def test_gateway_keys_are_passed_on(gateway: Gateway, worker: Worker, key: str) -> None:
@@ -71,23 +71,19 @@ async def test_provider_key_does_not_replace_authorization(gateway: Gateway, wor
     ("name", "value"),
     [
         *[
-            pytest.param(
-                "X-SMG-Priority", value, marks=clause_mark("request_headers.priority.ignored_without_scheduler")
-            )
+            case("request_headers.priority.ignored_without_scheduler", "X-SMG-Priority", value)
             for value in ("system", "interactive", "default", "bulk", "emperor", "")
         ],
         *[
-            pytest.param("X-SMG-Tenant-ID", value, marks=clause_mark("request_headers.tenant_id.ignored_without_trust"))
+            case("request_headers.tenant_id.ignored_without_trust", "X-SMG-Tenant-ID", value)
             for value in ("team-red", "", "x" * 300)
         ],
         *[
-            pytest.param("X-SMG-MCP", value, marks=clause_mark("request_headers.mcp.chat_unaffected"))
+            case("request_headers.mcp.chat_unaffected", "X-SMG-MCP", value)
             for value in ("enabled", "disabled", "perhaps")
         ],
         *[
-            pytest.param(
-                "X-SMG-Target-Worker", value, marks=clause_mark("request_headers.target_worker.other_policies_ignore")
-            )
+            case("request_headers.target_worker.other_policies_ignore", "X-SMG-Target-Worker", value)
             for value in ("0", "1", "99", "-1", "first")
         ],
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.checks.routes_support import each_path, expect_success, send
 from conformance.harness.gateway import CHAT
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "content_type",
     [
-        pytest.param("application/json", marks=clause_mark("request_headers.content_type.json")),
-        pytest.param("application/json; charset=utf-8", marks=clause_mark("request_headers.content_type.parameters")),
-        pytest.param("application/json;charset=UTF-8", marks=clause_mark("request_headers.content_type.parameters")),
-        pytest.param('application/json; profile="x"', marks=clause_mark("request_headers.content_type.parameters")),
-        pytest.param("Application/JSON", marks=clause_mark("request_headers.content_type.any_case")),
-        pytest.param("APPLICATION/JSON", marks=clause_mark("request_headers.content_type.any_case")),
-        pytest.param("application/vnd.api+json", marks=clause_mark("request_headers.content_type.json_suffix")),
+        case("request_headers.content_type.json", "application/json"),
+        case("request_headers.content_type.parameters", "application/json; charset=utf-8"),
+        case("request_headers.content_type.parameters", "application/json;charset=UTF-8"),
+        case("request_headers.content_type.parameters", 'application/json; profile="x"'),
+        case("request_headers.content_type.any_case", "Application/JSON"),
+        case("request_headers.content_type.any_case", "APPLICATION/JSON"),
+        case("request_headers.content_type.json_suffix", "application/vnd.api+json"),
     ],
 )
 @each_path()
@@ -38,10 +38,8 @@ async def test_json_is_accepted(gateway: Gateway, worker: Worker, path: str, con
 @pytest.mark.parametrize(
     "content_type",
     [
-        pytest.param("text/json", marks=clause_mark("request_headers.content_type.text_json_refused")),
-        pytest.param(
-            "multipart/form-data; boundary=x", marks=clause_mark("request_headers.content_type.multipart_refused")
-        ),
+        case("request_headers.content_type.text_json_refused", "text/json"),
+        case("request_headers.content_type.multipart_refused", "multipart/form-data; boundary=x"),
     ],
 )
 async def test_other_types_are_refused(gateway: Gateway, worker: Worker, content_type: str) -> None:

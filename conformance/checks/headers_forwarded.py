@@ -16,7 +16,7 @@ import pytest
 from conformance.checks.routes_support import each_path, expect_success, send
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import COMPLETIONS, EMBEDDINGS
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -37,9 +37,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=clause_mark(f"request_headers.allowed.{case}")) for case in ALLOWED]
-)
+@pytest.mark.parametrize("case", [case(f"request_headers.allowed.{name}", name) for name in ALLOWED])
 async def test_allowed_header_arrives(gateway: Gateway, worker: Worker, case: str) -> None:
     """The worker receives the header once, with the value the client sent."""
     name, value = ALLOWED[case]
@@ -99,8 +97,8 @@ async def _all_allowed(gateway: Gateway, worker: Worker, path: str, **fields: bo
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(COMPLETIONS, id="completions", marks=clause_mark("request_headers.allowed.completions")),
-        pytest.param(EMBEDDINGS, id="embeddings", marks=clause_mark("request_headers.allowed.embeddings")),
+        case("request_headers.allowed.completions", COMPLETIONS, name="completions"),
+        case("request_headers.allowed.embeddings", EMBEDDINGS, name="embeddings"),
     ],
 )
 async def test_allowed_headers_on_other_routes(gateway: Gateway, worker: Worker, path: str) -> None:
@@ -181,9 +179,7 @@ async def _none_arrives(
     check_withheld(await script.only(), token, {name.lower() for name, _ in cases}, proof)
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=clause_mark(f"request_headers.withheld.{case}")) for case in WITHHELD]
-)
+@pytest.mark.parametrize("case", [case(f"request_headers.withheld.{name}", name) for name in WITHHELD])
 async def test_other_header_stays_behind(gateway: Gateway, worker: Worker, case: str) -> None:
     """The request arrives with its allow-listed header and without this one."""
     await _none_arrives(gateway, worker, "/v1/chat/completions", WITHHELD[case])
@@ -192,8 +188,8 @@ async def test_other_header_stays_behind(gateway: Gateway, worker: Worker, case:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("X-Trace-ID", marks=clause_mark("request_headers.withheld.x_trace_id")),
-        pytest.param("Request-ID", marks=clause_mark("request_headers.withheld.request_id")),
+        case("request_headers.withheld.x_trace_id", "X-Trace-ID"),
+        case("request_headers.withheld.request_id", "Request-ID"),
     ],
 )
 async def test_other_id_headers_stay_behind(gateway: Gateway, worker: Worker, name: str) -> None:
@@ -218,8 +214,8 @@ EVERYTHING = [header for headers in WITHHELD.values() for header in headers]
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(COMPLETIONS, id="completions", marks=clause_mark("request_headers.withheld.completions")),
-        pytest.param(EMBEDDINGS, id="embeddings", marks=clause_mark("request_headers.withheld.embeddings")),
+        case("request_headers.withheld.completions", COMPLETIONS, name="completions"),
+        case("request_headers.withheld.embeddings", EMBEDDINGS, name="embeddings"),
     ],
 )
 async def test_other_headers_stay_behind_on_other_routes(gateway: Gateway, worker: Worker, path: str) -> None:

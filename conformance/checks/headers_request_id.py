@@ -8,7 +8,7 @@ import pytest
 
 from conformance.checks.routes_support import REQUEST_ID, expect_success
 from conformance.harness.errors import Disproved
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.exchange import Exchange
@@ -29,10 +29,10 @@ def used(answer: Exchange) -> str:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("X-Request-ID", marks=clause_mark("request_id.x_request_id")),
-        pytest.param("X-Correlation-ID", marks=clause_mark("request_id.x_correlation_id")),
-        pytest.param("X-Trace-ID", marks=clause_mark("request_id.x_trace_id")),
-        pytest.param("Request-ID", marks=clause_mark("request_id.request_id")),
+        case("request_id.x_request_id", "X-Request-ID"),
+        case("request_id.x_correlation_id", "X-Correlation-ID"),
+        case("request_id.x_trace_id", "X-Trace-ID"),
+        case("request_id.request_id", "Request-ID"),
     ],
 )
 async def test_header_gives_the_id(gateway: Gateway, worker: Worker, name: str) -> None:
@@ -43,9 +43,9 @@ async def test_header_gives_the_id(gateway: Gateway, worker: Worker, name: str) 
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(0, id="request", marks=clause_mark("request_id.order.request_before_correlation")),
-        pytest.param(1, id="correlation", marks=clause_mark("request_id.order.correlation_before_trace")),
-        pytest.param(2, id="trace", marks=clause_mark("request_id.order.trace_before_request_id")),
+        case("request_id.order.request_before_correlation", 0, name="request"),
+        case("request_id.order.correlation_before_trace", 1, name="correlation"),
+        case("request_id.order.trace_before_request_id", 2, name="trace"),
     ],
 )
 async def test_order_of_the_list(gateway: Gateway, worker: Worker, first: int) -> None:
@@ -110,10 +110,7 @@ EVERY_MALFORMED = [
 
 @pytest.mark.parametrize(
     "value",
-    [
-        pytest.param(value, id=case, marks=clause_mark(f"request_id.malformed.{case.partition('-')[0]}"))
-        for case, value in EVERY_MALFORMED
-    ],
+    [case(f"request_id.malformed.{name.partition('-')[0]}", value, name=name) for name, value in EVERY_MALFORMED],
 )
 async def test_malformed_id_is_replaced(gateway: Gateway, worker: Worker, value: str) -> None:
     """A malformed id does not come back: the answer names a generated, printable one."""
@@ -157,17 +154,10 @@ FIRST, SECOND = "X-Conformance-ID", "X-Conformance-Other-ID"
 @pytest.mark.parametrize(
     ("headers", "wanted"),
     [
-        pytest.param([(FIRST, "one")], "one", id="first", marks=clause_mark("request_id.custom.first_name")),
-        pytest.param([(SECOND, "two")], "two", id="second", marks=clause_mark("request_id.custom.second_name")),
-        pytest.param(
-            [(SECOND, "two"), (FIRST, "one")], "one", id="order", marks=clause_mark("request_id.custom.order")
-        ),
-        pytest.param(
-            [("X-Request-ID", "default"), (SECOND, "two")],
-            "two",
-            id="default",
-            marks=clause_mark("request_id.custom.beats_default"),
-        ),
+        case("request_id.custom.first_name", [(FIRST, "one")], "one", name="first"),
+        case("request_id.custom.second_name", [(SECOND, "two")], "two", name="second"),
+        case("request_id.custom.order", [(SECOND, "two"), (FIRST, "one")], "one", name="order"),
+        case("request_id.custom.beats_default", [("X-Request-ID", "default"), (SECOND, "two")], "two", name="default"),
     ],
 )
 async def test_configured_names(

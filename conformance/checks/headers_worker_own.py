@@ -9,7 +9,7 @@ import pytest
 
 from conformance.checks.routes_support import COMPLETION, expect_equal, expect_status, expect_success
 from conformance.harness.errors import Disproved
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 from fake_workers import wire
 from fake_workers.script import Chunk, End, Head, Wire
 
@@ -28,9 +28,7 @@ PASSED = {
 }
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=clause_mark(f"response_headers.passed.{case}")) for case in PASSED]
-)
+@pytest.mark.parametrize("case", [case(f"response_headers.passed.{name}", name) for name in PASSED])
 async def test_header_passes(gateway: Gateway, worker: Worker, case: str) -> None:
     """The client receives the header once, with the worker's value."""
     name, value = PASSED[case]
@@ -106,9 +104,7 @@ HOP = {
 }
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=clause_mark(f"response_headers.hop.{case}")) for case in HOP]
-)
+@pytest.mark.parametrize("case", [case(f"response_headers.hop.{name}", name) for name in HOP])
 async def test_connection_header_stays_behind(gateway: Gateway, worker: Worker, case: str) -> None:
     """The header of the worker's connection stays there, while the answer arrives with its other header."""
     fields = HOP[case]

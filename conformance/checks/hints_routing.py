@@ -9,7 +9,7 @@ import pytest
 from conformance.checks.routes_support import COMPLETION, expect_success, send
 from conformance.checks.workers_support import Registry, inference, own_fleet, own_model
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 from fake_workers import wire
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ KEY_HINTS: dict[str, list[str]] = {
 def _cases(prefix: str, hints: dict[str, list[str]], names: list[str] | None = None) -> list[Any]:
     """Each hint as a case of its clause."""
     return [
-        pytest.param(value, id=f"{name}-{number}", marks=clause_mark(f"hints.{prefix}.{name}"))
+        case(f"hints.{prefix}.{name}", value, name=f"{name}-{number}")
         for name in names or hints
         for number, value in enumerate(hints[name])
     ]
@@ -77,10 +77,10 @@ async def test_routing_key_is_no_error(gateway: Gateway, worker: Worker, value: 
     "value",
     [
         *[
-            pytest.param(
+            case(
+                f"hints.tokens.{'never' if name in WELL_FORMED else 'malformed_never'}_forwarded",
                 value,
-                id=f"{name}-{number}",
-                marks=clause_mark(f"hints.tokens.{'never' if name in WELL_FORMED else 'malformed_never'}_forwarded"),
+                name=f"{name}-{number}",
             )
             for name, values in TOKEN_HINTS.items()
             for number, value in enumerate(values)
@@ -99,22 +99,12 @@ async def test_token_hint_stays_with_the_gateway(gateway: Gateway, worker: Worke
 @pytest.mark.parametrize(
     ("hint", "path", "fields"),
     [
-        pytest.param(
-            (TOKENS, "1,2,3"), COMPLETIONS, {}, id="tokens-completions", marks=clause_mark("hints.tokens.completions")
-        ),
-        pytest.param(
-            (TOKENS, "1,2,3"), EMBEDDINGS, {}, id="tokens-embeddings", marks=clause_mark("hints.tokens.embeddings")
-        ),
-        pytest.param(
-            (TOKENS, "1,2,3"), CHAT, {"stream": True}, id="tokens-stream", marks=clause_mark("hints.tokens.streaming")
-        ),
-        pytest.param(
-            (KEY, "key-17"), COMPLETIONS, {}, id="key-completions", marks=clause_mark("hints.key.completions")
-        ),
-        pytest.param((KEY, "key-17"), EMBEDDINGS, {}, id="key-embeddings", marks=clause_mark("hints.key.embeddings")),
-        pytest.param(
-            (KEY, "key-17"), CHAT, {"stream": True}, id="key-stream", marks=clause_mark("hints.key.streaming")
-        ),
+        case("hints.tokens.completions", (TOKENS, "1,2,3"), COMPLETIONS, {}, name="tokens-completions"),
+        case("hints.tokens.embeddings", (TOKENS, "1,2,3"), EMBEDDINGS, {}, name="tokens-embeddings"),
+        case("hints.tokens.streaming", (TOKENS, "1,2,3"), CHAT, {"stream": True}, name="tokens-stream"),
+        case("hints.key.completions", (KEY, "key-17"), COMPLETIONS, {}, name="key-completions"),
+        case("hints.key.embeddings", (KEY, "key-17"), EMBEDDINGS, {}, name="key-embeddings"),
+        case("hints.key.streaming", (KEY, "key-17"), CHAT, {"stream": True}, name="key-stream"),
     ],
 )
 async def test_hints_on_other_requests(

@@ -11,7 +11,7 @@ from conformance.checks.admission_kit import Crowd
 from conformance.checks.admission_scenes import POLLED_BOUND_S, overloaded, until_served, until_shed
 from conformance.checks.routes_support import expect_code, expect_equal, expect_status
 from conformance.harness.errors import Disproved
-from conformance.harness.marks import clause, clause_mark, engines
+from conformance.harness.marks import case, clause, engines
 from fake_workers.script import Reply
 
 if TYPE_CHECKING:
@@ -43,19 +43,10 @@ async def test_served_again_when_the_load_falls(gateway: Gateway, worker: Worker
 @pytest.mark.parametrize(
     ("load", "shed"),
     [
-        pytest.param(
-            {"waiting": WAITING}, True, id="waiting-at", marks=clause_mark(f"rate_limiting.{CODE}.waiting_inclusive")
-        ),
-        pytest.param(
-            {"waiting": WAITING - 1},
-            False,
-            id="waiting-under",
-            marks=clause_mark(f"rate_limiting.{CODE}.waiting_under"),
-        ),
-        pytest.param({"usage": USAGE}, True, id="usage-at", marks=clause_mark(f"rate_limiting.{CODE}.usage_inclusive")),
-        pytest.param(
-            {"usage": USAGE - 0.01}, False, id="usage-under", marks=clause_mark(f"rate_limiting.{CODE}.usage_under")
-        ),
+        case(f"rate_limiting.{CODE}.waiting_inclusive", {"waiting": WAITING}, True, name="waiting-at"),
+        case(f"rate_limiting.{CODE}.waiting_under", {"waiting": WAITING - 1}, False, name="waiting-under"),
+        case(f"rate_limiting.{CODE}.usage_inclusive", {"usage": USAGE}, True, name="usage-at"),
+        case(f"rate_limiting.{CODE}.usage_under", {"usage": USAGE - 0.01}, False, name="usage-under"),
     ],
 )
 @loaded

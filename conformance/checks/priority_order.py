@@ -11,7 +11,7 @@ from conformance.checks.admission_kit import SERVED_BOUND_S, TENANT, WINDOW_S, C
 from conformance.checks.admission_scenes import PLACES, SLOTS
 from conformance.checks.routes_support import expect_code, expect_status
 from conformance.harness.errors import Disproved
-from conformance.harness.marks import clause, clause_mark, engines
+from conformance.harness.marks import case, clause, engines
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -87,32 +87,18 @@ async def test_each_class_has_its_own_queue(gateway: Gateway, worker: Worker, sa
 @pytest.mark.parametrize(
     ("how", "queue"),
     [
-        pytest.param({}, "default", id="absent", marks=clause_mark("admission.scheduler.absent_is_default")),
-        pytest.param(
-            {"says": "king"}, "default", id="unknown", marks=clause_mark("admission.scheduler.unknown_is_default")
-        ),
-        pytest.param(
-            {"says": "system,bulk"}, "default", id="list", marks=clause_mark("admission.scheduler.unknown_is_default")
-        ),
-        pytest.param({"says": "BuLK"}, "bulk", id="case", marks=clause_mark("admission.scheduler.any_case")),
-        pytest.param({"says": "  bulk  "}, "bulk", id="blanks", marks=clause_mark("admission.scheduler.blanks")),
-        pytest.param(
-            {"says": "system", "tenant": "small"},
-            "default",
-            id="clamped",
-            marks=clause_mark("admission.scheduler.clamp"),
-        ),
-        pytest.param(
-            {"says": "bulk", "tenant": "small"},
-            "bulk",
-            id="lower",
-            marks=clause_mark("admission.scheduler.clamp_keeps_lower"),
-        ),
-        pytest.param(
+        case("admission.scheduler.absent_is_default", {}, "default", name="absent"),
+        case("admission.scheduler.unknown_is_default", {"says": "king"}, "default", name="unknown"),
+        case("admission.scheduler.unknown_is_default", {"says": "system,bulk"}, "default", name="list"),
+        case("admission.scheduler.any_case", {"says": "BuLK"}, "bulk", name="case"),
+        case("admission.scheduler.blanks", {"says": "  bulk  "}, "bulk", name="blanks"),
+        case("admission.scheduler.clamp", {"says": "system", "tenant": "small"}, "default", name="clamped"),
+        case("admission.scheduler.clamp_keeps_lower", {"says": "bulk", "tenant": "small"}, "bulk", name="lower"),
+        case(
+            "admission.scheduler.default_max_class",
             {"says": "system", "tenant": "unheard-of"},
             "system",
-            id="other-tenant",
-            marks=clause_mark("admission.scheduler.default_max_class"),
+            name="other-tenant",
         ),
     ],
 )
@@ -153,14 +139,10 @@ async def test_the_header_goes_by_its_configured_name(
 @pytest.mark.parametrize(
     ("who", "tenant", "queue"),
     [
-        pytest.param("red", None, "system", id="red", marks=clause_mark("auth.tenant.own_identity")),
-        pytest.param("blue", None, "default", id="blue", marks=clause_mark("auth.tenant.own_identity")),
-        pytest.param(
-            "blue", "gold", "default", id="blue-as-gold", marks=clause_mark("request_headers.tenant_id.key_wins")
-        ),
-        pytest.param(
-            "shared", "gold", "default", id="shared-as-gold", marks=clause_mark("request_headers.tenant_id.key_wins")
-        ),
+        case("auth.tenant.own_identity", "red", None, "system", name="red"),
+        case("auth.tenant.own_identity", "blue", None, "default", name="blue"),
+        case("request_headers.tenant_id.key_wins", "blue", "gold", "default", name="blue-as-gold"),
+        case("request_headers.tenant_id.key_wins", "shared", "gold", "default", name="shared-as-gold"),
     ],
 )
 @scheduler

@@ -11,7 +11,7 @@ from conformance.checks.admission_scenes import PLACES, SLOTS
 from conformance.checks.routes_support import expect_status
 from conformance.checks.stream_support import chunk, felt_after_s
 from conformance.harness.errors import Disproved
-from conformance.harness.marks import clause, clause_mark, engines
+from conformance.harness.marks import case, clause, engines
 from fake_workers import wire
 from fake_workers.script import Chunk, End, Hold, Reply, Wire
 
@@ -90,15 +90,13 @@ async def test_who_has_begun_is_left_alone(gateway: Gateway, worker: Worker) -> 
 @pytest.mark.parametrize(
     ("runs", "arrives"),
     [
-        pytest.param("system", "system", marks=clause_mark("rate_limiting.scheduler_preempted.lower_class_only")),
-        pytest.param("system", "interactive", marks=clause_mark("rate_limiting.scheduler_preempted.lower_class_only")),
-        pytest.param(
-            "interactive", "interactive", marks=clause_mark("rate_limiting.scheduler_preempted.lower_class_only")
-        ),
-        pytest.param("bulk", "default", marks=clause_mark("rate_limiting.scheduler_preempted.may_preempt")),
-        pytest.param("default", "default", marks=clause_mark("rate_limiting.scheduler_preempted.may_preempt")),
-        pytest.param("default", "bulk", marks=clause_mark("rate_limiting.scheduler_preempted.lower_class_only")),
-        pytest.param("bulk", "bulk", marks=clause_mark("rate_limiting.scheduler_preempted.lower_class_only")),
+        case("rate_limiting.scheduler_preempted.lower_class_only", "system", "system"),
+        case("rate_limiting.scheduler_preempted.lower_class_only", "system", "interactive"),
+        case("rate_limiting.scheduler_preempted.lower_class_only", "interactive", "interactive"),
+        case("rate_limiting.scheduler_preempted.may_preempt", "bulk", "default"),
+        case("rate_limiting.scheduler_preempted.may_preempt", "default", "default"),
+        case("rate_limiting.scheduler_preempted.lower_class_only", "default", "bulk"),
+        case("rate_limiting.scheduler_preempted.lower_class_only", "bulk", "bulk"),
     ],
 )
 @scheduler
@@ -116,21 +114,10 @@ async def test_who_makes_room_for_nobody(gateway: Gateway, worker: Worker, runs:
 @pytest.mark.parametrize(
     ("order", "victim"),
     [
-        pytest.param(
-            ("bulk", "default"), 0, id="older", marks=clause_mark("rate_limiting.scheduler_preempted.lowest_class")
-        ),
-        pytest.param(
-            ("default", "bulk"), 1, id="newer", marks=clause_mark("rate_limiting.scheduler_preempted.lowest_class")
-        ),
-        pytest.param(
-            ("bulk", "bulk"), 1, id="same", marks=clause_mark("rate_limiting.scheduler_preempted.most_recent")
-        ),
-        pytest.param(
-            ("interactive", "interactive"),
-            1,
-            id="high",
-            marks=clause_mark("rate_limiting.scheduler_preempted.most_recent"),
-        ),
+        case("rate_limiting.scheduler_preempted.lowest_class", ("bulk", "default"), 0, name="older"),
+        case("rate_limiting.scheduler_preempted.lowest_class", ("default", "bulk"), 1, name="newer"),
+        case("rate_limiting.scheduler_preempted.most_recent", ("bulk", "bulk"), 1, name="same"),
+        case("rate_limiting.scheduler_preempted.most_recent", ("interactive", "interactive"), 1, name="high"),
     ],
 )
 @scheduler

@@ -9,7 +9,7 @@ import pytest
 from conformance.harness.bodies import OMIT
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
-from conformance.harness.marks import clause_mark
+from conformance.harness.marks import case
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +40,7 @@ COMPLETION = {
 
 def per_route(ids: str) -> MarkDecorator:
     """Run the check once per inference route; `{}` in the clause id stands for the route's name."""
-    return pytest.mark.parametrize(
-        "path", [pytest.param(path, id=name, marks=clause_mark(ids.format(name))) for name, path in ROUTES.items()]
-    )
+    return pytest.mark.parametrize("path", [case(ids.format(name), path, name=name) for name, path in ROUTES.items()])
 
 
 def each_path(*names: str) -> MarkDecorator:

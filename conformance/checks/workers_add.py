@@ -8,7 +8,7 @@ import pytest
 
 from conformance.checks.routes_support import expect_status, expect_success
 from conformance.checks.workers_support import Registry, inference, listed, own_fleet, own_model
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.exchange import Exchange
@@ -44,10 +44,10 @@ async def test_location_is_the_workers_path(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     "member",
     [
-        pytest.param("status", marks=clause_mark("workers_api.add.body_status")),
-        pytest.param("worker_id", marks=clause_mark("workers_api.add.body_worker_id")),
-        pytest.param("url", marks=clause_mark("workers_api.add.body_url")),
-        pytest.param("location", marks=clause_mark("workers_api.add.body_location")),
+        case("workers_api.add.body_status", "status"),
+        case("workers_api.add.body_worker_id", "worker_id"),
+        case("workers_api.add.body_url", "url"),
+        case("workers_api.add.body_location", "location"),
     ],
 )
 async def test_acceptance_says_what_was_accepted(gateway: Gateway, member: str) -> None:
@@ -125,12 +125,12 @@ async def test_unknown_fields_are_ignored(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     ("headers", "wanted"),
     [
-        pytest.param([], "Bearer sk-of-the-worker", id="worker", marks=clause_mark("workers_api.add.worker_key")),
-        pytest.param(
+        case("workers_api.add.worker_key", [], "Bearer sk-of-the-worker", name="worker"),
+        case(
+            "workers_api.add.client_key_wins",
             [("authorization", "Bearer sk-of-the-client")],
             "Bearer sk-of-the-client",
-            id="client",
-            marks=clause_mark("workers_api.add.client_key_wins"),
+            name="client",
         ),
     ],
 )
@@ -159,18 +159,12 @@ async def test_unreachable_worker_serves_nothing(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param({"labels": {}}, id="no-url", marks=clause_mark("workers_api.add.no_url_refused")),
-        pytest.param(
-            b'{"url": "http://127.0.0.1:9', id="bad-json", marks=clause_mark("workers_api.add.bad_json_refused")
-        ),
-        pytest.param(
-            {"url": "ftp://127.0.0.1:9"}, id="scheme", marks=clause_mark("workers_api.add.bad_scheme_refused")
-        ),
-        pytest.param({"url": "127.0.0.1:9"}, id="no-scheme", marks=clause_mark("workers_api.add.bad_scheme_refused")),
-        pytest.param(
-            {"url": "http://127.0.0.1:9", "worker_type": "conformance"},
-            id="enum",
-            marks=clause_mark("workers_api.add.bad_enum_refused"),
+        case("workers_api.add.no_url_refused", {"labels": {}}, name="no-url"),
+        case("workers_api.add.bad_json_refused", b'{"url": "http://127.0.0.1:9', name="bad-json"),
+        case("workers_api.add.bad_scheme_refused", {"url": "ftp://127.0.0.1:9"}, name="scheme"),
+        case("workers_api.add.bad_scheme_refused", {"url": "127.0.0.1:9"}, name="no-scheme"),
+        case(
+            "workers_api.add.bad_enum_refused", {"url": "http://127.0.0.1:9", "worker_type": "conformance"}, name="enum"
         ),
     ],
 )

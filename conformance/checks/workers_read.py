@@ -9,7 +9,7 @@ import pytest
 from conformance.checks.routes_support import expect_status, expect_success
 from conformance.checks.workers_support import Registry, listed, own_fleet, own_model, stranger, worker_id
 from conformance.harness import CHAT
-from conformance.harness.marks import clause, clause_mark
+from conformance.harness.marks import case, clause
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "member",
     [
-        pytest.param("id", marks=clause_mark("workers_api.get.id")),
-        pytest.param("url", marks=clause_mark("workers_api.get.url")),
-        pytest.param("model_id", marks=clause_mark("workers_api.get.model")),
-        pytest.param("is_healthy", marks=clause_mark("workers_api.get.healthy")),
-        pytest.param("status", marks=clause_mark("workers_api.get.status")),
+        case("workers_api.get.id", "id"),
+        case("workers_api.get.url", "url"),
+        case("workers_api.get.model", "model_id"),
+        case("workers_api.get.healthy", "is_healthy"),
+        case("workers_api.get.status", "status"),
     ],
 )
 async def test_worker_shows_its_members(gateway: Gateway, worker: Worker, member: str) -> None:

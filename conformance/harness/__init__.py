@@ -15,7 +15,7 @@ from conformance.harness.errors import CheckError, Disproved, FleetError, Harnes
 from conformance.harness.exchange import Exchange
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS, Gateway, Refusal
 from conformance.harness.headers import Headers
-from conformance.harness.marks import clause, clause_mark, configured, engines
+from conformance.harness.marks import case, clause, clause_mark, configured, engines
 from conformance.harness.noise import Noise
 from conformance.harness.sse import Event, SseParser
 from conformance.harness.worker import Proof, Scripted, Worker
@@ -75,6 +75,7 @@ __all__ = [
     "ToolCall",
     "Wire",
     "Worker",
+    "case",
     "clause",
     "clause_mark",
     "configured",

@@ -1,8 +1,7 @@
-"""The suite's own HTTP/1.1 client: writes exactly the bytes it is given, keeps every byte and time of the answer.
+"""The suite's own HTTP client: writes exactly the bytes it is given, keeps every byte and time of the answer.
 
-`answer.py` parses the answer; the request is written by hand, because a conformance
-suite must be able
-to send what a well-behaved client library refuses to send. One connection an exchange.
+`answer.py` parses the answer; the request is written by hand, because a conformance suite must be able to send what a
+well-behaved client library refuses to send. One connection an exchange. Over HTTP/2 `http2.py` writes and parses.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from conformance.harness.answer import AnswerReader
 from conformance.harness.errors import Disproved, TargetError
 from conformance.harness.exchange import Exchange, Outcome
+from conformance.harness.http2 import Http2Reader
 from conformance.harness.pace import paced
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Live:
         target: the request target, for messages.
         within_s: bound of the whole exchange, seconds; when it passes the outcome is `timeout`.
         receive_buffer: SO_RCVBUF in bytes, for checks of back-pressure.
+        http2: send the same request in HTTP/2.
     """
 
     def __init__(
@@ -50,13 +51,19 @@ class Live:
         target: str,
         within_s: float = DEFAULT_BOUND_S,
         receive_buffer: int | None = None,
+        http2: bool = False,
     ) -> None:
         self.exchange = Exchange(method=method, target=target, request=b"".join(request))
         self._address = address
-        self._pieces = list(request)
+        self._answer: AnswerReader | Http2Reader
+        if http2:
+            self._answer = Http2Reader(self.exchange, request)
+            self._pieces = [self._answer.opening]
+        else:
+            self._answer = AnswerReader(self.exchange)
+            self._pieces = list(request)
         self._deadline = time.monotonic() + paced(within_s)
         self._receive_buffer = receive_buffer
-        self._answer = AnswerReader(self.exchange)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._sender: asyncio.Task[None] | None = None
@@ -120,10 +127,16 @@ class Live:
             self._writer = None
 
     def abort(self) -> float:
-        """Leave at once, as a client that is killed; returns the moment (monotonic seconds)."""
+        """Leave at once, as a client that is killed, or, over HTTP/2, takes its request back; returns the moment.
+
+        (Monotonic seconds.)
+        """
         self._end("aborted")
         if self._writer is not None:
-            self._writer.transport.abort()
+            if isinstance(self._answer, Http2Reader):
+                self._writer.write(self._answer.leaving())
+            else:
+                self._writer.transport.abort()
         return time.monotonic()
 
     def half_close(self) -> None:
@@ -151,6 +164,8 @@ class Live:
         now = time.monotonic()
         exchange.took(data, now)
         self._answer.feed(data, now)
+        if isinstance(self._answer, Http2Reader) and self._writer is not None:
+            self._writer.write(self._answer.to_send())
         return True
 
     async def head(self, within_s: float | None = None) -> Exchange:

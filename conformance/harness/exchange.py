@@ -48,6 +48,7 @@ class Exchange:
     problem: str = ""  # what the HTTP parser or the socket said, when the outcome is not `complete`
     times: Times = field(default_factory=Times)
     connection_kept: bool = False  # whether the gateway left the connection open after the answer
+    http2: bool = False  # whether both went over HTTP/2; `request` is then as it would be written in HTTP/1.1
     _raw: bytearray = field(default_factory=bytearray, repr=False)
     _body: bytearray = field(default_factory=bytearray, repr=False)
     _sse: SseParser | None = None
@@ -57,6 +58,14 @@ class Exchange:
     def raw(self) -> bytes:
         """Every byte received."""
         return bytes(self._raw)
+
+    @property
+    def legible(self) -> bytes:
+        """Every byte received; of HTTP/2, whose frames nobody reads, status, header fields and body."""
+        if not self.http2:
+            return self.raw
+        fields = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items)
+        return f"HTTP/2 {self.status or '(no answer)'}\r\n{fields}\r\n".encode() + self.body
 
     @property
     def body(self) -> bytes:

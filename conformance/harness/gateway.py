@@ -88,10 +88,12 @@ class Gateway:
         key: Any = OMIT,
         within_s: float = DEFAULT_BOUND_S,
         receive_buffer: int | None = None,
+        http2: bool = False,
     ) -> _Opening:
         """An exchange to follow as it happens: `async with gateway.open(...) as live: ...`.
 
-        A dict goes out as JSON, bytes as they are (both with content-length), a list of bytes as HTTP chunks.
+        A dict goes out as JSON, bytes as they are (both with content-length), a list of bytes as HTTP chunks. With
+        `http2` all of it goes in HTTP/2, to a gateway that claims to speak it; one connection an exchange there too.
         """
         pieces = bodies.request(
             method,
@@ -100,7 +102,7 @@ class Gateway:
             self._headers(headers, key),
             host=f"{self._address[0]}:{self._address[1]}",
         )
-        return self._opening(pieces, method, path, within_s, receive_buffer)
+        return self._opening(pieces, method, path, within_s, receive_buffer, http2=http2)
 
     def open_raw(
         self, data: bytes | Sequence[bytes], *, method: str = "POST", within_s: float = DEFAULT_BOUND_S
@@ -109,10 +111,23 @@ class Gateway:
         return self._opening([data] if isinstance(data, bytes) else list(data), method, "(raw)", within_s, None)
 
     def _opening(
-        self, pieces: list[bytes], method: str, target: str, within_s: float, receive_buffer: int | None
+        self,
+        pieces: list[bytes],
+        method: str,
+        target: str,
+        within_s: float,
+        receive_buffer: int | None,
+        *,
+        http2: bool = False,
     ) -> _Opening:
         live = Live(
-            self._address, pieces, method=method, target=target, within_s=within_s, receive_buffer=receive_buffer
+            self._address,
+            pieces,
+            method=method,
+            target=target,
+            within_s=within_s,
+            receive_buffer=receive_buffer,
+            http2=http2,
         )
         self.exchanges.append(live.exchange)
         return _Opening(live, self._worker)
@@ -126,9 +141,10 @@ class Gateway:
         *,
         key: Any = OMIT,
         within_s: float = DEFAULT_BOUND_S,
+        http2: bool = False,
     ) -> Exchange:
         """Send a request and read its answer to the end."""
-        async with self.open(method, path, body, headers, key=key, within_s=within_s) as live:
+        async with self.open(method, path, body, headers, key=key, within_s=within_s, http2=http2) as live:
             return await live.rest()
 
     async def raw(

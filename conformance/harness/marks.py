@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from _pytest.mark.structures import MarkDecorator
+    from _pytest.mark.structures import MarkDecorator, ParameterSet
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -39,6 +39,15 @@ def clause(*ids: str) -> Callable[[F], F]:
 def clause_mark(*ids: str) -> MarkDecorator:
     """The same as a mark for `pytest.param(..., marks=...)`."""
     return pytest.mark.clause(*ids)
+
+
+def case(clause_id: str, *values: Any, name: str = "", configuration: str = "") -> ParameterSet:
+    """One case of a parametrised check, which judges this clause. `name` ends its node id; without it the values do.
+
+    With a `configuration` the case runs in that one, whatever the clause's row says.
+    """
+    marks = [clause_mark(clause_id), *([configured(configuration)] if configuration else [])]
+    return pytest.param(*values, id=name or None, marks=marks)
 
 
 def engines(*names: str) -> MarkDecorator:

@@ -26,9 +26,10 @@ def reproduce(exchange: Exchange, base_url: str) -> str:
     lengths = [value.strip() for name, _, value in fields if name.lower() == "content-length"]
     if b"\0" in exchange.request or "transfer-encoding" in names or lengths not in ([], [str(len(body))]):
         return _raw(exchange.request, base_url)
-    options = ["curl", "-sS", "-i", "--http1.1", "--path-as-is", "--globoff", "-X", words[0]]
+    version = "--http2-prior-knowledge" if exchange.http2 else "--http1.1"
+    options = ["curl", "-sS", "-i", version, "--path-as-is", "--globoff", "-X", words[0]]
     if words[0] == "HEAD":
-        options = ["curl", "-sS", "--http1.1", "--path-as-is", "--globoff", "--head"]
+        options = ["curl", "-sS", version, "--path-as-is", "--globoff", "--head"]
     for name, _, value in fields:
         if name.lower() in {"host", "content-length"}:
             continue

@@ -80,7 +80,7 @@ def of_exchange(exchange: Exchange, base_url: str, redact: Redactor, *, full: bo
         "outcome": exchange.outcome,
         "problem": exchange.problem,
         "request": redact.text(show(exchange.request, limit)),
-        "response": redact.text(show(exchange.raw, limit)),
+        "response": redact.text(show(exchange.legible, limit)),
         "started_at": round(times.started, 6),
         "sent_s": since(times.sent),
         "head_s": since(times.head),
