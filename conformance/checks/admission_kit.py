@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from conformance.harness.bodies import OMIT, body_for
 from conformance.harness.errors import Disproved
-from conformance.harness.gateway import CHAT
+from conformance.harness.gateway import CHAT, EMBEDDINGS
 from fake_workers import wire
 from fake_workers.errors import FakeWorkerError
 from fake_workers.script import Chunk, End, Hold, Reply, Wire
@@ -51,6 +51,13 @@ def held() -> Reply:
 def held_stream() -> Reply:
     """A worker that says one piece, stops there until it is let go on, and ends its stream."""
     return Reply(pieces=["one ", "two"], hold_before={1: GO})
+
+
+def held_embedding() -> Wire:
+    """A worker that keeps silent until it is let go on, then answers with a vector."""
+    entry = {"object": "embedding", "index": 0, "embedding": [0.5, -0.5]}
+    usage = {"prompt_tokens": 3, "total_tokens": 3}
+    return held_then(*wire.json(200, {"object": "list", "data": [entry], "model": "held", "usage": usage}).steps)
 
 
 def held_then(*steps: Step) -> Wire:
@@ -104,9 +111,9 @@ class Guest:
             raise Disproved("an admitted request is not served", f"expected 200 to its end: {answer.brief()}")
         return answer
 
-    async def began(self, wanted: bytes = b"data:") -> None:
+    async def began(self, wanted: bytes = b"data:", within_s: float = SERVED_BOUND_S) -> None:
         """Wait until the client has this much of the body; Disproved when it does not come."""
-        deadline = time.monotonic() + SERVED_BOUND_S
+        deadline = time.monotonic() + within_s
         while wanted not in self.exchange.body:
             if self.done or time.monotonic() > deadline:
                 raise Disproved("bytes did not arrive", f"{wanted!r} did not arrive: {self.exchange.brief()}")
@@ -186,8 +193,8 @@ class Crowd:
         With `reads` false the client does not read before it is told to; `receive_buffer` is what the system reads for
         it, in bytes.
         """
-        streaming = held_stream() if fields.get("stream") else held()
-        script = self.worker.script(*(answers or [streaming]))
+        ordinary = held_embedding() if path == EMBEDDINGS else held_stream() if fields.get("stream") else held()
+        script = self.worker.script(*(answers or [ordinary]))
         headers = [*([(PRIORITY, says)] if says else []), *([(self._tenant_header, tenant)] if tenant else [])]
         body = body_for(path, self.gateway.model, script.prompt, fields)
         opening = self.gateway.open("POST", path, body, headers, key=key, receive_buffer=receive_buffer, http2=http2)
@@ -250,6 +257,30 @@ class Crowd:
                     "another number of places",
                     f"{places} should wait and the next be refused; what became of them: {became}",
                 )
+
+    async def line_up(self, running: list[Guest], **how: Any) -> tuple[Guest, Guest]:
+        """Two that wait, the first known to have waited before the other came; there must be two places for them.
+
+        One of those running ends for it, and another runs in its place.
+        """
+        waiting = await self.queue(2, **how)
+        # Which of these came first is not known, so it is left to the gateway; who comes after the one left is newer.
+        await running.pop(0).finish()
+        running.append(await self.next_to_run(waiting))
+        (older,) = [guest for guest in waiting if guest is not running[-1]]
+        (newer,) = await self.queue(1, **how)
+        return older, newer
+
+    async def in_turn(self, running: list[Guest], steps: int, **how: Any) -> None:
+        """Let one after the other end, and see that of two that wait the older one is next; Disproved otherwise."""
+        older, newer = await self.line_up(running, **how)
+        for _ in range(steps):
+            # The one just admitted may be of a lower class, but nobody here may preempt it.
+            await running.pop(0).finish()
+            running.append(await self.next_to_run([older, newer]))
+            if running[-1] is not older:
+                raise Disproved("not first come, first served", "a request that came later was served earlier")
+            older, (newer,) = newer, await self.queue(1, **how)
 
     async def next_to_run(self, waiting: Sequence[Guest]) -> Guest:
         """The first of those waiting whose worker gets it; Disproved when none does."""

@@ -77,20 +77,7 @@ async def test_who_waits_is_served(gateway: Gateway, worker: Worker) -> None:
 async def test_first_come_first_served(gateway: Gateway, worker: Worker) -> None:
     """Of two that wait, the one known to have waited before the other came is served first, again and again."""
     async with Crowd(gateway, worker) as crowd:
-        running = await crowd.fill(SLOTS)
-        older, newer = await crowd.queue(PLACES)
-        # Which of the first two came first is not known, so it is left to the gateway; from then on it is known.
-        await running.pop().finish()
-        running.append(await crowd.next_to_run([older, newer]))
-        older = newer if running[-1] is older else older
-        for _ in range(STEPS):
-            (newer,) = await crowd.queue(1)
-            await running.pop(0).finish()
-            served = await crowd.next_to_run([older, newer])
-            if served is not older:
-                raise Disproved("not first come, first served", "a request that came later was served earlier")
-            running.append(served)
-            older = newer
+        await crowd.in_turn(await crowd.fill(SLOTS), STEPS)
 
 
 @clause("rate_limiting.admission_queue_timeout.after")
@@ -105,55 +92,6 @@ async def test_waiting_ends_at_the_timeout(gateway: Gateway, worker: Worker, noi
         assert times.head is not None
         assert times.head - times.started >= QUEUE_TIMEOUT_S - 0.01
         assert times.head - times.started <= noise.allow(QUEUE_TIMEOUT_S + 0.5)
-
-
-@clause("admission.queue.place_freed_by_timeout")
-async def test_a_timed_out_place_is_free_again(gateway: Gateway, worker: Worker) -> None:
-    """After one was sent away for waiting too long, another may wait in its place, and is served."""
-    async with Crowd(gateway, worker) as crowd:
-        running = await crowd.run()
-        expect_status(await (await crowd.send()).answer(), 503)
-        waiting = await crowd.send()
-        await waiting.must_wait("no place to wait", 0.1)
-        await running.finish()
-        await waiting.must_run("not served after waiting")
-        await waiting.finish()
-
-
-@pytest.mark.parametrize(
-    ("stays", "left"),
-    [
-        case("admission.slot.released_on_disconnect", 1, 0, name="newer"),
-        case("admission.slot.released_on_disconnect", 0, 1, name="older"),
-    ],
-)
-async def test_who_leaves_the_queue_frees_the_place(gateway: Gateway, worker: Worker, stays: int, left: int) -> None:
-    """When one that waits goes away, another can wait in its place, and is served in its turn."""
-    async with Crowd(gateway, worker) as crowd:
-        running = await crowd.fill(SLOTS)
-        waiting = await crowd.queue(PLACES)
-        waiting[left].leave()
-        (newcomer,) = await crowd.queue(1)
-        for guest in running:
-            await guest.finish()
-        for guest in (waiting[stays], newcomer):
-            await guest.must_run("not served after waiting")
-            await guest.finish()
-
-
-@clause("admission.queue.disconnect_not_dispatched")
-async def test_who_leaves_the_queue_is_never_dispatched(gateway: Gateway, worker: Worker) -> None:
-    """A request whose client left while it waited never reaches a worker, though slots become free."""
-    async with Crowd(gateway, worker) as crowd:
-        proof = await crowd.proof()
-        running = await crowd.fill(SLOTS)
-        leaving, staying = await crowd.queue(PLACES)
-        leaving.leave()
-        await crowd.queue(1)  # its place is taken by another, so the gateway knows that it has left
-        for guest in running:
-            await guest.finish()
-        await staying.must_run("not served after waiting")
-        await leaving.script.never_seen(because=proof)
 
 
 # -- what needs no slot, and what is judged first
@@ -257,6 +195,17 @@ async def test_a_burst_is_served(gateway: Gateway, worker: Worker) -> None:
         await asyncio.sleep(RATE_PERIOD_S / 4)
     answers = await asyncio.gather(*(gateway.chat(worker.script()) for _ in range(SLOTS)))
     assert [answer.status for answer in answers] == [200] * SLOTS
+
+
+@clause("admission.request_rate.queued")
+async def test_the_rate_is_waited_for(gateway: Gateway, worker: Worker) -> None:
+    """With a queue, those that come faster than the rate wait for it, and are served no faster than it allows."""
+    began = time.monotonic()
+    answers = await asyncio.gather(*(gateway.chat(worker.script()) for _ in range(SLOTS + PLACES)))
+    took_s = time.monotonic() - began
+    assert [answer.status for answer in answers] == [200] * (SLOTS + PLACES)
+    # The burst is for as many as there are slots; each of the others waits for a token of its own.
+    assert took_s >= PLACES * RATE_PERIOD_S - 0.05
 
 
 async def until_refused(gateway: Gateway, worker: Worker) -> Exchange:

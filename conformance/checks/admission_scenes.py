@@ -10,18 +10,40 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from conformance.checks.admission_kit import Crowd, Guest, left_or_done
 from conformance.harness.errors import Disproved
-from conformance.harness.marks import DEFAULT_ENGINE
+from conformance.harness.marks import DEFAULT_ENGINE, case
 from fake_workers.script import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from _pytest.mark.structures import MarkDecorator
+
 SLOTS, PLACES = 2, 2
 """Of configurations `admission`, `admission-queue` and `priority`: how many run, and how many wait (of a class)."""
+DOORS = {
+    "limit": ("admission", "admission-queue", DEFAULT_ENGINE),
+    "scheduler": ("admission.scheduler", "priority", "sglang"),
+}
+"""What admits: how its clauses begin, the configuration, and the engine behind the gateway there."""
 POLLED_BOUND_S = 6.0
 MOST_REQUESTS = 12
+
+
+def behind_each_door(**names: str) -> MarkDecorator:
+    """Run the check (parameter `way`) for each of these names behind each door, under the clause it stands for.
+
+    The two doors have as many slots and places, and the promises are the same.
+    """
+    cases = [
+        case(f"{prefix}.{clause}", engine, name, name=f"{door}-{name}", configuration=configuration)
+        for door, (prefix, configuration, engine) in DOORS.items()
+        for name, clause in names.items()
+    ]
+    return pytest.mark.parametrize(("engine", "way"), cases, indirect=["engine"])
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance.checks.admission_kit import GO, WINDOW_S, Crowd, Guest, held_open, held_then
-from conformance.checks.admission_scenes import PLACES, SLOTS
+from conformance.checks.admission_scenes import PLACES, SLOTS, behind_each_door
 from conformance.checks.routes_support import NOBODYS_MODEL, expect_status
 from conformance.checks.stream_support import chunk
-from conformance.harness.marks import DEFAULT_ENGINE, clause_mark, configured
 from fake_workers import wire
 from fake_workers.script import Chunk, End, Hold, Reset, Wire
 
 if TYPE_CHECKING:
-    from _pytest.mark.structures import MarkDecorator
-
     from conformance.harness.gateway import Gateway
     from conformance.harness.worker import Scripted, Worker
 
@@ -32,19 +29,14 @@ BIG_EVENT = wire.event(chunk("0123456789abcdef" * 8192))
 TIMES = (12 << 20) // len(BIG_EVENT)
 """More than the sockets between gateway and client hold on an ordinary machine."""
 SMALL_BUFFER_BYTES = 4096
-LEFT = "released_on_disconnect"
-DOORS = {
-    "limit": ("admission.slot", "admission-queue", DEFAULT_ENGINE),
-    "scheduler": ("admission.scheduler.slot", "priority", "sglang"),
-}
-"""What admits: how its clauses are called, the configuration, and the engine behind the gateway there."""
+LEFT = "slot.released_on_disconnect"
 
 
 @dataclass(frozen=True)
 class WayOut:
     """How a request that has a slot ends: what its worker does, what is asked for, and who ends it.
 
-    `clause` is the end of the clause's id, where it is not the name.
+    `clause` is the end of the clause's id, where it is not `slot.` and the name.
     """
 
     name: str
@@ -64,7 +56,7 @@ class WayOut:
 
 
 WAYS_OUT = (
-    WayOut("after_answer", clause="returned"),
+    WayOut("after_answer", clause="slot.returned"),
     WayOut("after_stream", fields={"stream": True}),
     WayOut("after_worker_error", [held_then(*wire.json(500, {"error": {"message": "broken"}}).steps)]),
     WayOut("after_worker_refusal", [held_then(*wire.json(422, {"error": {"message": "no"}}).steps)]),
@@ -79,22 +71,7 @@ WAYS_OUT = (
 )
 
 
-def behind_each_door(**names: str) -> MarkDecorator:
-    """Run the check (parameter `way`) for each of these names behind each door, under the clause it stands for."""
-    cases = [
-        pytest.param(
-            engine,
-            name,
-            id=f"{door}-{name}",
-            marks=(clause_mark(f"{prefix}.{clause}"), configured(configuration)),
-        )
-        for door, (prefix, configuration, engine) in DOORS.items()
-        for name, clause in names.items()
-    ]
-    return pytest.mark.parametrize(("engine", "way"), cases, indirect=["engine"])
-
-
-@behind_each_door(**{way.name: way.clause or way.name for way in WAYS_OUT})
+@behind_each_door(**{way.name: way.clause or f"slot.{way.name}" for way in WAYS_OUT})
 @pytest.mark.asyncio
 async def test_the_slot_comes_back(gateway: Gateway, worker: Worker, way: str) -> None:
     """When the request ends in this way one that waited gets its slot, and only one."""
@@ -111,7 +88,7 @@ async def test_the_slot_comes_back(gateway: Gateway, worker: Worker, way: str) -
         await other.must_run("not served after waiting")
 
 
-@behind_each_door(after_bad_request="after_bad_request", after_unknown_model="after_unknown_model")
+@behind_each_door(after_bad_request="slot.after_bad_request", after_unknown_model="slot.after_unknown_model")
 @pytest.mark.asyncio
 async def test_a_refused_request_keeps_no_slot(gateway: Gateway, worker: Worker, way: str) -> None:
     """After more refused requests than there are slots, every slot can still be taken."""
@@ -124,7 +101,7 @@ async def test_a_refused_request_keeps_no_slot(gateway: Gateway, worker: Worker,
 
 
 @pytest.mark.usefixtures("way")
-@behind_each_door(until_stream_ends="until_stream_ends")
+@behind_each_door(until_stream_ends="slot.until_stream_ends")
 @pytest.mark.asyncio
 async def test_the_slot_is_held_to_the_end_of_the_stream(gateway: Gateway, worker: Worker) -> None:
     """While the worker's stream is open, be it behind [DONE], the slot is taken; at its end it is free."""
@@ -140,7 +117,7 @@ async def test_the_slot_is_held_to_the_end_of_the_stream(gateway: Gateway, worke
 
 
 @pytest.mark.usefixtures("way")
-@behind_each_door(until_delivered="until_delivered")
+@behind_each_door(until_delivered="slot.until_delivered")
 @pytest.mark.asyncio
 async def test_the_slot_is_held_until_the_body_is_delivered(gateway: Gateway, worker: Worker) -> None:
     """While a client is slow to read its stream the slot is taken; when it has read everything the slot is free."""

@@ -77,6 +77,25 @@ async def test_no_key_no_removal(gateway: Gateway) -> None:
     expect_status(await gateway.request("DELETE", f"/workers/{stranger}", key=None), 401)
 
 
+@pytest.mark.parametrize("method", ["PATCH", "PUT"])
+@clause("auth.admin.change_without_key_refused")
+async def test_no_key_no_change(gateway: Gateway, worker: Worker, method: str) -> None:
+    """Without the key nobody changes a worker: 401 (or the method is none), and what the key shows is as it was."""
+    known = await worker_id(gateway, worker.url)
+    change = {"url": worker.url, "labels": {"changed": "by-nobody"}}
+    expect_status(await gateway.request(method, f"/workers/{known}", change, key=None), 401, 405)
+    shown = expect_success(await gateway.get(f"/workers/{known}")).json
+    assert "changed" not in shown.get("labels", {})
+
+
+@clause("auth.admin.loads_without_key_refused")
+async def test_no_key_no_loads(gateway: Gateway) -> None:
+    """What the workers are busy with is told to whoever has the key only; a gateway need not tell it at all."""
+    expect_status(await gateway.get("/get_loads"), 200, 404)
+    expect_status(await gateway.get("/get_loads", key=None), 401, 404)
+    expect_status(await gateway.get("/get_loads", key=NOBODYS_KEY), 401, 404)
+
+
 @clause("auth.admin.unknown_key_refused")
 async def test_unknown_key_no_list(gateway: Gateway) -> None:
     """A key nobody issued opens no admin route."""

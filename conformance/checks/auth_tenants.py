@@ -31,6 +31,7 @@ async def test_tenant_key_opens_inference(gateway: Gateway, worker: Worker, path
     [
         case("auth.tenant.each_key_served", "red"),
         case("auth.tenant.each_key_served", "blue"),
+        case("auth.tenant.several_keys", "red-too"),
         case("auth.tenant.key_may_hold_colons", "colons"),
         case("auth.tenant.shared_key_still_served", "shared"),
     ],

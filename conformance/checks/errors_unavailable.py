@@ -189,3 +189,36 @@ async def test_open_breaker_keeps_requests_away(gateway: Gateway, worker: Worker
     script = worker.script(wire.json(500, {"error": "scripted failure"}))
     await send(gateway, path, script)
     await script.never_seen(because=proof)
+
+
+@breaker
+@clause("codes.no_available_workers.breaker.other_models_served")
+async def test_open_breaker_is_the_workers_own(gateway: Gateway, worker: Worker) -> None:
+    """While one model's worker has an open breaker another model's worker is asked."""
+    await trip(gateway, worker)
+    script = worker.script()
+    expect_success(await gateway.chat(script, model=HEALTHY_MODEL))
+    await script.only()
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+@clause("codes.no_available_workers.breaker.refusals_not_counted")
+async def test_refusals_open_no_breaker(gateway: Gateway, worker: Worker, status: int) -> None:
+    """A worker that refuses request after request is still asked: it works, and the requests were wrong."""
+    for _ in range(MOST_FAILURES):
+        script = worker.script(wire.json(status, {"error": "scripted refusal"}))
+        expect_status(await gateway.chat(script), status)
+        await script.only()
+
+
+@engines("tokenspeed")
+@clause("codes.no_available_workers.breaker.success_resets")
+async def test_a_success_resets_the_count(gateway: Gateway, worker: Worker) -> None:
+    """A worker that fails every other request is still asked: its failures do not follow each other."""
+    for _ in range(MOST_FAILURES):
+        failed = worker.script(wire.json(500, {"error": "scripted failure"}))
+        expect_status(await gateway.chat(failed), 500)
+        await failed.only()
+        served = worker.script()
+        expect_success(await gateway.chat(served))
+        await served.only()

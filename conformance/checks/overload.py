@@ -9,7 +9,14 @@ import pytest
 
 from conformance.checks.admission_kit import Crowd
 from conformance.checks.admission_scenes import POLLED_BOUND_S, overloaded, until_served, until_shed
-from conformance.checks.routes_support import expect_code, expect_equal, expect_status
+from conformance.checks.routes_support import (
+    NOBODYS_MODEL,
+    each_path,
+    expect_code,
+    expect_equal,
+    expect_status,
+    send,
+)
 from conformance.harness.errors import Disproved
 from conformance.harness.marks import case, clause, engines
 from fake_workers.script import Reply
@@ -81,6 +88,28 @@ async def test_shed_only_when_all_are_over(gateway: Gateway, worker: Worker) -> 
         expect_code(await (await until_shed(crowd, POLLED_BOUND_S, model=PAIR)).answer(), CODE)
         # Another model's worker is none of their business.
         expect_status(await gateway.chat(worker.script()), 200)
+
+
+@loaded
+@clause("rate_limiting.worker_overload_protection_shed.after_validation")
+async def test_a_bad_body_is_told_first(gateway: Gateway, worker: Worker) -> None:
+    """While a model's only worker is overloaded a wrong body is still told so, and so is an unknown model."""
+    async with Crowd(gateway, worker) as crowd:
+        expect_code(await (await overloaded(crowd)).answer(), CODE)
+        expect_status(await gateway.chat(worker.script(), temperature=9), 400)
+        expect_status(await gateway.chat(worker.script(), model=NOBODYS_MODEL), 404)
+        expect_code(expect_status(await gateway.chat(worker.script()), 503), CODE)
+
+
+@loaded
+@each_path("completions", "embeddings")
+@clause("rate_limiting.worker_overload_protection_shed.every_route")
+async def test_every_route_is_shed(gateway: Gateway, worker: Worker, path: str) -> None:
+    """While a model's only worker is overloaded, requests of this route are sent away too."""
+    async with Crowd(gateway, worker) as crowd:
+        await until_served(crowd, POLLED_BOUND_S, path=path)  # a check before this one may have left it overloaded
+        expect_code(await (await overloaded(crowd)).answer(), CODE)
+        expect_code(expect_status(await send(gateway, path, worker.script()), 503), CODE)
 
 
 async def _served(crowd: Crowd) -> Any:

@@ -54,20 +54,7 @@ async def test_higher_classes_are_served_first(gateway: Gateway, worker: Worker)
 async def test_first_come_first_served_in_a_class(gateway: Gateway, worker: Worker, says: str) -> None:
     """Of two of one class that wait, the one known to have waited before the other came is served first."""
     async with Crowd(gateway, worker) as crowd:
-        running = await crowd.fill(SLOTS, says="system")
-        older, newer = await crowd.queue(PLACES, says=says)
-        await running.pop(0).finish()
-        running.append(await crowd.next_to_run([older, newer]))
-        older = newer if running[-1] is older else older
-        for _ in range(STEPS):
-            (newer,) = await crowd.queue(1, says=says)
-            # The one just admitted may be of a lower class than system, but nobody here may preempt it.
-            await running.pop(0).finish()
-            served = await crowd.next_to_run([older, newer])
-            if served is not older:
-                raise Disproved("not first come, first served", "a request that came later was served earlier")
-            running.append(served)
-            older = newer
+        await crowd.in_turn(await crowd.fill(SLOTS, says="system"), STEPS, says=says)
 
 
 @pytest.mark.parametrize("says", CLASSES)

@@ -22,6 +22,7 @@ ATTEMPTS = 3
 """What the configurations `retries` and `backoff` allow in all."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S, UNBOUNDED_PAUSE_S = 0.2, 0.4, 0.8
 """What `backoff` sets, and what its second pause would be without the bound."""
+LARGE_WORDS = 300_000  # of six bytes each
 EARLY_S = 0.01
 """What timers that count in whole milliseconds may be early by."""
 
@@ -59,6 +60,18 @@ async def test_the_same_request_is_sent_again(gateway: Gateway, worker: Worker) 
     assert first.body == second.body
     for name in ("authorization", "content-type", "x-request-id", trace[0]):
         expect_equal(f"another {name}", second.header(name), first.header(name))
+
+
+@clause("retries.attempts.large_body")
+async def test_a_large_body_is_sent_whole_or_not_again(gateway: Gateway, worker: Worker) -> None:
+    """Of a body that may be too large to be kept every attempt has the whole; whoever keeps none makes one attempt."""
+    script = failing(worker)
+    prompt = [{"role": "user", "content": script.prompt + " large" * LARGE_WORDS}]
+    answer = expect_status(await gateway.chat(script, messages=prompt), 503)
+    attempts = await script.received()
+    expect_equal("another attempt's answer", answer.headers.get_all("x-attempt"), [str(len(attempts) - 1)])
+    for attempt in attempts:
+        expect_equal("a body cut short", attempt.json["messages"], prompt)
 
 
 @clause("retries.attempts.one_at_a_time")

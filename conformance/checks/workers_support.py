@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from conformance.harness.exchange import Exchange
     from conformance.harness.gateway import Gateway
     from fake_workers.journal import Entry
+    from fake_workers.spec import EngineName
 
 READY_BOUND_S = 15.0
 GONE_BOUND_S = 20.0
@@ -51,10 +52,10 @@ def own_model() -> str:
 
 
 @contextlib.asynccontextmanager
-async def own_fleet(*models: str, **options: Any) -> AsyncIterator[Fleet]:
+async def own_fleet(*models: str, engine: EngineName = "vllm", **options: Any) -> AsyncIterator[Fleet]:
     """Fake workers of this check alone, one for each model name."""
     specs = [
-        WorkerSpec(engine="vllm", model=model, name=f"own{number}", **options) for number, model in enumerate(models)
+        WorkerSpec(engine=engine, model=model, name=f"own{number}", **options) for number, model in enumerate(models)
     ]
     async with Fleet(specs) as fleet:
         yield fleet

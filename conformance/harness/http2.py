@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 STREAM = 1
 WINDOW_BYTES, FRAME_BYTES = 65_535, 16_384
 """What a peer allows before it has said anything else."""
+FRAME_HEAD_BYTES = 9
 OF_A_CONNECTION = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "upgrade"})
 """Header fields that HTTP/2 says otherwise, or not at all."""
 
@@ -68,19 +69,21 @@ class Http2Reader:
             last = at + FRAME_BYTES >= len(body)
             self._connection.send_data(STREAM, body[at : at + FRAME_BYTES], end_stream=last)
         self.opening = self._connection.data_to_send()
+        self._unread = bytearray()
 
     def feed(self, data: bytes, now: float) -> None:
         """Take in what arrived at that time (monotonic seconds); no bytes: the connection has ended."""
         if not data:
             self.exchange.end("cut", now, "the connection was closed before the end of the answer")
             return
+        self._unread += data
         try:
-            events = self._connection.receive_data(data)
+            # One frame at a time: what came before a faulty one has come.
+            while frame := self._next_frame():
+                for event in self._connection.receive_data(frame):
+                    self._take(event, now)
         except ProtocolError as problem:
-            self.exchange.end("garbage", now, str(problem))
-            return
-        for event in events:
-            self._take(event, now)
+            self.exchange.end("garbage", now, f"{type(problem).__name__}: {problem}")
 
     def to_send(self) -> bytes:
         """What is to be written now: acknowledgements, and room for more of the body."""
@@ -93,6 +96,15 @@ class Http2Reader:
         except ProtocolError:  # the stream has ended already
             return b""
         return self._connection.data_to_send()
+
+    def _next_frame(self) -> bytes:
+        """The next whole frame of what was received (or what cannot be one); empty while there is none."""
+        size = FRAME_HEAD_BYTES + min(int.from_bytes(self._unread[:3]), FRAME_BYTES + 1)
+        if len(self._unread) < size:
+            return b""
+        frame = bytes(self._unread[:size])
+        del self._unread[:size]
+        return frame
 
     def _take(self, event: object, now: float) -> None:
         exchange = self.exchange
