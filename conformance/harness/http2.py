@@ -98,8 +98,10 @@ class Http2Reader:
         return self._connection.data_to_send()
 
     def _next_frame(self) -> bytes:
-        """The next whole frame of what was received (or what cannot be one); empty while there is none."""
-        size = FRAME_HEAD_BYTES + min(int.from_bytes(self._unread[:3]), FRAME_BYTES + 1)
+        """The next whole frame of what was received; empty while there is none."""
+        size = FRAME_HEAD_BYTES + int.from_bytes(self._unread[:3])
+        if size > FRAME_HEAD_BYTES + FRAME_BYTES:
+            raise ProtocolError(f"a frame longer than {FRAME_BYTES} bytes, or no HTTP/2: {bytes(self._unread[:40])!r}")
         if len(self._unread) < size:
             return b""
         frame = bytes(self._unread[:size])
