@@ -91,6 +91,7 @@ async def test_no_key_no_change(gateway: Gateway, worker: Worker, method: str) -
 @clause("auth.admin.loads_without_key_refused")
 async def test_no_key_no_loads(gateway: Gateway) -> None:
     """What the workers are busy with is told to whoever has the key only; a gateway need not tell it at all."""
+    expect_success(await gateway.get("/workers"))
     expect_status(await gateway.get("/get_loads"), 200, 404)
     expect_status(await gateway.get("/get_loads", key=None), 401, 404)
     expect_status(await gateway.get("/get_loads", key=NOBODYS_KEY), 401, 404)
