@@ -40,11 +40,6 @@ def undecided(kind: Kind | None) -> list[str]:
     return text if kind is not None and kind.completion_tokens is not None else [*text, USAGE]
 
 
-def parsed(events: Sequence[Event]) -> Chunks:
-    """The JSON object of each event; None where the data is none."""
-    return [_parsed(event.data) for event in events]
-
-
 def brings_text(chunk: dict[str, Any] | None) -> bool:
     """Whether a chunk has text for the user, be it reasoning or the answer."""
     deltas = [_member(choice, "delta") for choice in _choices(chunk or {})]
@@ -54,7 +49,7 @@ def brings_text(chunk: dict[str, Any] | None) -> bool:
 def of_comments(comments: Sequence[Comment], events: Sequence[Event]) -> Broken:
     """A ping stands between events: neither before the blank line of one, nor inside the text of its data."""
     broken = [[BETWEEN, f"the comment {each.text!r} came inside an event"] for each in comments if each.inside]
-    torn = [event.data for event in events if ": ping" in event.data and _parsed(event.data) is None]
+    torn = [event.data for event in events if ": ping" in event.data and parsed(event.data) is None]
     return broken + [[BETWEEN, f"a ping is part of the data {data[:120]!r}"] for data in torn]
 
 
@@ -72,7 +67,7 @@ def of_stream(
 
     Args:
         events: in order of arrival.
-        found: what `parsed` says of them.
+        found: what `parsed` says of each.
         kind: what was asked for; None when the worker is not ours, and text and usage are not known.
         marker: of the request.
         finished: whether the body came to its proper end; if not, only what a part of a stream owes is judged.
@@ -88,7 +83,6 @@ def of_stream(
             if number != len(events) - 1:
                 what = DONE_ONCE if any(later.is_done for later in events[number + 1 :]) else DONE_LAST
                 broken.append([what, f"event {number + 1} of {len(events)} is [DONE]"])
-                break
             continue
         if chunk is None:
             broken.append([FRAMING, f"the data of event {number + 1} is no JSON object: {event.data[:120]!r}"])
@@ -105,7 +99,8 @@ def of_stream(
     return broken
 
 
-def _parsed(data: str) -> dict[str, Any] | None:
+def parsed(data: str) -> dict[str, Any] | None:
+    """The JSON object that an event's data are; None where they are none."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):

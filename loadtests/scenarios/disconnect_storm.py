@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadtests.probes import prober
 from loadtests.scenario import Data, Scenario
-from loadtests.scenarios.common import ended, invariants
+from loadtests.scenarios.common import invariants
 from loadtests.traffic import Flow, Manners, reply
 
 if TYPE_CHECKING:
@@ -22,13 +22,15 @@ FELT = "chat.stream.disconnect.many"
 OTHERS = "chat.stream.disconnect.others_live"
 FELT_S = 1.0
 ARRIVED_S = 0.05
+NOTICED_S = 0.1  # how long the gateway may take to notice a leave
 ROOM_S = 3.0
 NOT_IN_S = 0.3
 
-LEFT = reply("2a01", "left", tokens=12, silent_s=0.1, first_s=0.1, every_s=0.03)
+# Longer than anybody stays, and than the worker may take to notice: whoever is not cut there is seen to go on.
+LEFT = reply("2a01", "left", tokens=80, silent_s=0.1, first_s=0.1, every_s=0.03)
 STAYED = reply("2a02", "stayed", tokens=8, first_s=0.05, every_s=0.02)
 
-LEAVING = Flow("leaving", (LEFT,), manners=Manners(leave_within_s=0.6))
+LEAVING = Flow("leaving", (LEFT,), manners=Manners(leave_within_s=1.0))
 STAYING = Flow("staying", (STAYED,), share=0.25)
 
 
@@ -38,25 +40,26 @@ def judge(data: Data, findings: Findings) -> None:
     findings.owe(FELT, occasion="no client left while the worker was at its request")
     findings.owe(NOT_DISPATCHED, occasion="no client left while its request waited")
     findings.owe(OTHERS, occasion="no client stayed")
-    within_s = FELT_S + data.margin_s
     for each in data.flow(LEAVING.name):
         if each.outcome == "left":
-            _left(each, data.entry(each), within_s, findings)
+            _left(each, data.entry(each), data.margin_s, findings)
     for each in data.flow(STAYING.name):
         seen = f"{each.marker}: status {each.status} ({each.error_code}), {each.outcome} {each.problem}"
         findings.hold(OTHERS, each.answered, seen)
 
 
-def _left(each: Observation, entry: Entry | None, within_s: float, findings: Findings) -> None:
+def _left(each: Observation, entry: Entry | None, margin_s: float, findings: Findings) -> None:
     """Judge what became of a request whose client has left, by where it was then."""
     if entry is None or entry.received_at > each.ended_at:
         if each.ended_at - each.sent_at < ARRIVED_S:
             return  # the gateway may not have had it in hand
         late_s = 0.0 if entry is None else entry.received_at - each.ended_at
         seen = f"{each.marker} came to the worker {late_s:.2f} s after its client had left"
-        findings.hold(NOT_DISPATCHED, late_s <= within_s, seen)
+        findings.hold(NOT_DISPATCHED, late_s <= NOTICED_S + margin_s, seen)
     elif entry.completed_at is None or entry.completed_at > each.ended_at:
-        gone = ended(entry)
+        gone, within_s = entry.peer_closed_at, FELT_S + margin_s
+        if gone is None and entry.completed_at is not None and entry.completed_at - each.ended_at <= within_s:
+            return  # the answer came to its end before the worker had to notice
         said = "never" if gone is None else f"after {gone - each.ended_at:.2f} s"
         felt = gone is not None and gone - each.ended_at <= within_s
         findings.hold(FELT, felt, f"{each.marker}: the worker noticed {said} that the client had left")

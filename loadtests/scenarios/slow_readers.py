@@ -28,11 +28,12 @@ def _long(digits: str, name: str, times: int, *, whole: bool) -> Kind:
 
 
 BRISK = Flow("brisk", (reply("3a01", "short", tokens=8, first_s=0.02, every_s=0.02),))
+# More than the kernel keeps for a sender, so that the gateway feels how slowly it is taken.
 SIPPING = Flow(
     "sipping",
-    (_long("3a02", "2 MiB", 32, whole=True),),
+    (_long("3a02", "5 MiB", 80, whole=True),),
     loop="closed",
-    manners=Manners(read_bytes=16384, read_every_s=0.01),
+    manners=Manners(read_bytes=32768, read_every_s=0.01),
 )
 STOPPED = Flow(
     "stopped",

@@ -11,6 +11,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tests.loadtests.crowded import CROWDED
 from tests.mutants import named, serve
 from tests.mutants.hooks import events, refusing
 from tests.mutants.vice import Mutant, Vice, swap
@@ -123,6 +124,7 @@ MUTANTS: Mapping[str, Mutant] = {
             ("chat.stream.relay.own_events",),
             events(_lent),
         ),
+        *CROWDED,
     )
 }
 

@@ -44,7 +44,7 @@ def broken(*pieces: bytes, finished: bool = True, content_type: str = "text/even
         *invariants.of_comments(parser.comments, parser.events),
         *invariants.of_stream(
             parser.events,
-            invariants.parsed(parser.events),
+            [invariants.parsed(each.data) for each in parser.events],
             KIND,
             MARKER,
             finished=finished,
@@ -109,7 +109,7 @@ def test_without_our_worker_only_the_form_is_judged() -> None:
     for piece in [ROLE, delta(content="whatever"), FINISH, DONE]:
         parser.feed(piece, 0.0)
     found = invariants.of_stream(
-        parser.events, invariants.parsed(parser.events), None, MARKER,
+        parser.events, [invariants.parsed(each.data) for each in parser.events], None, MARKER,
         finished=True, content_type="text/event-stream", unfinished=b"",
     )  # fmt: skip
     assert found == []
@@ -138,12 +138,12 @@ def test_odd_json_is_broken_and_no_reason_to_fall_over(value: Any) -> None:
         assert broken(each)
         parser = SseParser()
         parser.feed(each, 0.0)
-        assert [invariants.brings_text(chunk) for chunk in invariants.parsed(parser.events)] in ([True], [False])
+        assert [invariants.brings_text(invariants.parsed(each.data)) for each in parser.events] in ([True], [False])
 
 
 def test_tokens_are_events_that_bring_text() -> None:
     """Role, finish, usage and end are no tokens, whatever blanks the engine puts into its JSON."""
     parser = SseParser()
     parser.feed(b"".join([*RIGHT, delta(reasoning_content="hm"), delta(content="")]), 0.0)
-    found = [invariants.brings_text(chunk) for chunk in invariants.parsed(parser.events)]
+    found = [invariants.brings_text(invariants.parsed(each.data)) for each in parser.events]
     assert found == [False, True, True, True, False, False, False, True, False]

@@ -210,9 +210,10 @@ def test_a_ping_in_a_busy_stream_is_noticed_unless_it_was_not_busy() -> None:
 
 def test_a_leave_that_the_worker_never_feels_is_noticed() -> None:
     """The worker must notice within a second that a client has left."""
-    for closed_at, state in ((0.5, "passed"), (2.0, "failed"), (None, "failed")):
+    cases = [(0.5, None, "passed"), (2.0, None, "failed"), (None, None, "failed"), (None, 3.0, "failed")]
+    for closed_at, completed_at, state in [*cases, (None, 0.8, "unshown")]:
         made = observed(1, "leaving", 0.0, 0.4, status=None, outcome="left")
-        entry = journaled(made, 0.1, None, peer_closed_at=closed_at)
+        entry = journaled(made, 0.1, completed_at, peer_closed_at=closed_at)
         found = judged(disconnect_storm.SCENARIO, data_of([(made, entry)]))
         assert found[disconnect_storm.FELT] == state
         assert found[disconnect_storm.OTHERS] == "unshown"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from loadtests import invariants
-from loadtests.scenarios import admission, disconnect_storm, preemption, slow_readers
+from loadtests.scenarios import admission, common, disconnect_storm, keepalive, preemption, slow_readers
 from tests.loadtests.kit import UNHURRIED, ran
 from tests.loadtests.mutants import MUTANTS
 
@@ -29,6 +29,19 @@ TRIALS: list[Trial] = [
      {f"{admission.TIMED_OUT}.retry_after", f"{admission.SHED}.retry_after_seconds"}),
     ("serves_the_last_first", "admission", 2, 12, {admission.FIFO}, set()),
     ("lends_texts", "steady", 2, 5, {invariants.OWN}, set()),
+    ("counts_wrong_in_a_crowd", "steady", 2, 12, {invariants.USAGE}, set()),
+    ("swaps_events_in_a_crowd", "steady", 2, 15, {invariants.OWN}, {invariants.SAME_ID, invariants.CONTENT}),
+    ("tears_frames_in_a_crowd", "steady", 2, 15, {invariants.FRAMING},
+     {invariants.OWN, invariants.SAME_ID, invariants.CONTENT, invariants.ROLE}),
+    ("asks_twice_in_a_crowd", "steady", 2, 15, {common.ONE_DISPATCH}, set()),
+    ("ends_too_early_for_slow_clients", "slow-readers", 3, 3, {invariants.DONE_LAST}, set()),
+    ("lets_one_more_in_when_many_wait", "admission", 2, 12, {admission.LIMIT},
+     {admission.FIFO, f"{admission.FULL}.status"}),
+    ("sheds_with_places_left", "admission", 2, 12, {f"{admission.FULL}.when_full"}, {admission.FIFO}),
+    ("pings_late_in_a_crowd", "keepalive", 2, 4, {keepalive.INTERVAL}, {keepalive.REPEATS}),
+    ("serves_leavers_later", "disconnect-storm", 3, 10, {disconnect_storm.NOT_DISPATCHED}, {disconnect_storm.RELEASED}),
+    ("keeps_workers_busy", "disconnect-storm", 3, 10, {disconnect_storm.FELT}, set()),
+    ("lets_workers_go_on", "preemption", 4, 3, {preemption.CANCELLED}, {preemption.STARVED}),
     ("reads_ahead", "slow-readers", 3, 3, {slow_readers.BACKPRESSURE}, {"slow-readers.brisk.added_first_ms_p50_max"}),
 ]  # fmt: skip
 
