@@ -99,7 +99,7 @@ def _figures() -> list[str]:
     counts = [
         f"{name:22} {'requests' if name != 'answered_per_s' else 'answers per second'}" for name in figures.COUNTS
     ]
-    words = "_".join(("", "|".join(figures.PERCENTILES)))
+    words = "_".join(("", "|".join((figures.VALUES, *figures.PERCENTILES))))
     return [*counts, *(f"{metric}{words}: {about}" for metric, about in figures.METRICS.items())]
 
 

@@ -1,6 +1,7 @@
 """Figures of a run: latencies from both sides, and what the gateway added to the worker's own times.
 
-All times are milliseconds. Added latency compares the client's stamps with the worker's on one monotonic clock, so it
+All times are milliseconds. A percentile of few values is hardly more than their maximum, so each comes with their
+number. Added latency compares the client's stamps with the worker's on one monotonic clock, so it
 exists only for workers on this machine.
 """
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 METRICS = {
     "dispatch_ms": "how late the generator sent",
     "latency_ms": "from sending to the end of the answer",
-    "scheduled_latency_ms": "from when it was due to the end of the answer (no coordinated omission)",
+    "scheduled_latency_ms": "from when it was due in an open loop to the end of the answer (no coordinated omission)",
     "ttft_ms": "from sending to the first token",
     "gap_ms": "between two tokens",
     "added_first_ms": "what the gateway adds until the first event, both ways",
@@ -28,7 +29,8 @@ METRICS = {
 }
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 COUNTS = ("requests", "answered", "shed", "left", "failed", "answered_per_s", "pings")
-NAMES = (*COUNTS, *(f"{metric}_{word}" for metric in METRICS for word in PERCENTILES))
+VALUES = "n"
+NAMES = (*COUNTS, *(f"{metric}_{word}" for metric in METRICS for word in (VALUES, *PERCENTILES)))
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -59,9 +61,8 @@ def samples(observations: Iterable[Observation], data: Data) -> dict[str, list[f
         if not each.answered:
             continue
         found["latency_ms"].append(each.ended_at - each.sent_at)
-        found["scheduled_latency_ms"].append(
-            each.ended_at - (each.sent_at if each.scheduled_at is None else each.scheduled_at)
-        )
+        if each.scheduled_at is not None:
+            found["scheduled_latency_ms"].append(each.ended_at - each.scheduled_at)
         if each.first_token_at is not None:
             found["ttft_ms"].append(each.first_token_at - each.sent_at)
         found["gap_ms"] += [later - earlier for earlier, later in itertools.pairwise(each.tokens)]
@@ -89,6 +90,7 @@ def summary(observations: Sequence[Observation], data: Data) -> dict[str, float]
         "pings": sum(len(each.pings) for each in observations),
     }
     for metric, of_metric in values.items():
+        figures[f"{metric}_{VALUES}"] = len(of_metric)
         for word, share in PERCENTILES.items():
             if of_metric:
                 figures[f"{metric}_{word}"] = percentile(of_metric, share)

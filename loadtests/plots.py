@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from loadtests import figures
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from loadtests.run import Result
 
 Points = list[tuple[float, float]]
-WIDTH, HEIGHT = 640, 240
-LEFT, RIGHT, TOP, BOTTOM = 56, 150, 14, 34
+WIDTH, HEIGHT = 640, 290
+LEFT, RIGHT, TOP, BOTTOM = 56, 170, 30, 44
 COLOURS = ("#0b6e99", "#c2410c", "#15803d", "#7e22ce", "#b45309", "#475569")
 TICKS = 4
 SHARES = (*(step / 100 for step in range(0, 100, 2)), 0.99, 0.995, 1.0)
@@ -36,19 +36,25 @@ class Plot:
 def all_of(result: Result) -> list[Plot]:
     """The plots of a run; those without a point are left out."""
     samples = {name: figures.samples(result.data.flow(name), result.data) for name in result.by_flow}
+    requests, over_time = ("% of requests", "ms"), ("seconds", "requests")
+    latency, first = ({f: _percentiles(s[name]) for f, s in samples.items()} for name in ("latency_ms", "ttft_ms"))
+    added = {
+        f"{flow}, {word}": _percentiles(of_flow[metric])
+        for flow, of_flow in samples.items()
+        for word, metric in (("first event", "added_first_ms"), ("later events", "added_event_ms"))
+    }
+    admitted, depths = _admissions(result), _depths(result)
     found = [
-        _plot("Latency percentiles", "ms from sending to the end, by share of requests",
-              {f: _percentiles(s["latency_ms"]) for f, s in samples.items()}, "% of requests", "ms"),
-        _plot("Time to first token", "ms from sending, by share of requests",
-              {f: _percentiles(s["ttft_ms"]) for f, s in samples.items()}, "% of requests", "ms"),
-        _plot("Added latency", "ms the gateway adds to what the worker took, by share",
-              {f"{f}, {word}": _percentiles(s[metric]) for f, s in samples.items()
-               for word, metric in (("first event", "added_first_ms"), ("later events", "added_event_ms"))}, "%", "ms"),
-        _plot("Admissions over time", "requests that reached the worker, by flow, since the start", _admissions(result),
-              "s", "requests", steps=True),
-        _plot("Waiting and running", "requests sent and not at the worker yet, and at the worker", _depths(result), "s",
-              "requests", steps=True),
-    ]  # fmt: skip
+        _plot("Latency percentiles", "from sending to the end of the answer", latency, requests),
+        _plot("Time to first token", "from sending to the first event with text", first, requests),
+        _plot("Added latency", "what the gateway adds to the time that the worker took", added, ("% of events", "ms")),
+        _plot(
+            "Admissions over time", "requests that have reached the worker, by flow", admitted, over_time, steps=True
+        ),
+        _plot(
+            "Waiting and running", "requests sent and not yet at the worker, and at it", depths, over_time, steps=True
+        ),
+    ]
     return [each for each in found if each is not None]
 
 
@@ -85,14 +91,14 @@ def _summed(changes: list[tuple[float, int]]) -> Points:
 
 
 def _plot(
-    title: str, about: str, lines: Mapping[str, Points], x_unit: str, y_unit: str, *, steps: bool = False
+    title: str, about: str, lines: Mapping[str, Points], units: tuple[str, str], *, steps: bool = False
 ) -> Plot | None:
     drawn = {name: points for name, points in lines.items() if points}
     if not drawn:
         return None
     most_x = _round_up(max(x for points in drawn.values() for x, _ in points))
     most_y = _round_up(max(y for points in drawn.values() for _, y in points))
-    parts = [_axes(most_x, most_y, x_unit, y_unit)]
+    parts = [_axes(most_x, most_y, *units)]
     for (name, points), colour, row in zip(drawn.items(), itertools.cycle(COLOURS), itertools.count()):
         scaled = [(_x(x, most_x), _y(y, most_y)) for x, y in points]
         if steps:
@@ -123,9 +129,10 @@ def _axes(most_x: float, most_y: float, x_unit: str, y_unit: str) -> Markup:
                 x, HEIGHT - BOTTOM + 16, share * most_x
             )
         )
-    parts.append(Markup('<text x="{}" y="{}">{}</text>').format(WIDTH - RIGHT - 10, HEIGHT - 4, escape(x_unit)))
-    parts.append(Markup('<text x="4" y="{}">{}</text>').format(TOP - 2, escape(y_unit)))
-    return Markup("").join(parts)
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(middle, HEIGHT - 6, x_unit))
+    parts.append(Markup('<text x="{}" y="{}">{}</text>').format(LEFT, TOP - 14, y_unit))
+    return Markup('<g class="axis">{}</g>').format(Markup("").join(parts))
 
 
 def _x(value: float, most: float) -> float:

@@ -61,7 +61,8 @@ def _table(result: Result) -> Iterator[str]:
                 if f"{metric}_{word}" in values
             ]
             if cells:
-                yield f"  {metric:21} {'  '.join(cells)}   {about}"
+                number = values[f"{metric}_{figures.VALUES}"]
+                yield f"  {metric:21} {'  '.join(cells)}   of {number:g}: {about}"
 
 
 def write(result: Result, folder: Path) -> None:
