@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from reference_server import request_ids
 from reference_server.answers import ERROR_CODE_HEADER
+from reference_server.workers.exchange import ROUTED_WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reference_server.answers import HeaderPairs
     from reference_server.request_ids import RequestId
-
-ROUTED_WORKER = "x-smg-routed-worker-id"
 
 FORWARDED = frozenset(
     {
@@ -89,3 +88,10 @@ def to_client(headers: Sequence[tuple[str, str]], worker_url: str) -> HeaderPair
             sent.append((name, value.strip(" \t")))
     sent.append((ROUTED_WORKER, worker_url))
     return sent
+
+
+def is_encoded(headers: Sequence[tuple[str, str]]) -> bool:
+    """Whether a body is compressed, although nobody asked for it: nothing can be read in it or put into it."""
+    return any(
+        name.lower() == "content-encoding" and value.strip(" \t").lower() != "identity" for name, value in headers
+    )

@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from reference_server.metrics.loads import LoadGauges
 from reference_server.workers.breaker import Outcome
 from reference_server.workers.overload import OverloadGuard
+from reference_server.workers.watcher import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +29,7 @@ _ENDPOINTS = {"/v1/chat/completions": "chat", "/v1/completions": "completions"}
 _PAUSES_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class WorkerMetrics:
+class WorkerMetrics(Watcher):
     """A `Watcher` that counts."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

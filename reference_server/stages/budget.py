@@ -15,6 +15,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from reference_server.header_rules import is_encoded
 from reference_server.tenants.usage import DocumentUsage, StreamUsage
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def reserve(
 
 def meter(this: Call, answer: Answer, charge: Charge | None) -> Answer:
     """The answer as it is, with its usage read on the way to the client."""
-    if charge is None or not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES or _is_encoded(answer):
+    if charge is None or not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES or is_encoded(answer.headers):
         return answer
     if isinstance(answer.body, bytes):
         reader = _reader(answer)
@@ -77,8 +78,3 @@ def _settle(charge: Charge, tokens: int | None) -> None:
 def _reader(answer: Answer) -> Reader:
     kind = next((value for name, value in answer.headers if name == "content-type"), "")
     return StreamUsage() if kind.split(";", 1)[0].strip().lower() == "text/event-stream" else DocumentUsage()
-
-
-def _is_encoded(answer: Answer) -> bool:
-    """Whether the body is compressed; it passes as it is, and nothing can be read in it."""
-    return any(name == "content-encoding" and value.lower() != "identity" for name, value in answer.headers)

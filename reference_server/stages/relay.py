@@ -35,15 +35,10 @@ async def relay(this: Call, request: ParsedRequest, response: UpstreamResponse, 
     if response.is_event_stream or (request.wants_stream and succeeded):
         headers = header_rules.to_client(response.headers, response.worker_url)
         chunks = response.body()
-        if response.is_event_stream and settings.sse_keepalive_s and not _is_encoded(response):
+        if response.is_event_stream and settings.sse_keepalive_s and not header_rules.is_encoded(response.headers):
             chunks = with_pings(chunks, settings.sse_keepalive_s)
         this.undo.push_async_callback(chunks.aclose)
         return Answer(response.status, headers, chunks)
     body = await response.read(settings.max_payload_size_bytes)
     headers = header_rules.to_client(response.headers, response.worker_url)
     return Answer(response.status, headers, body)
-
-
-def _is_encoded(response: UpstreamResponse) -> bool:
-    """Whether the body is compressed although nobody asked for it: then nothing can be put between its events."""
-    return any(name.lower() == "content-encoding" and value.strip() != "identity" for name, value in response.headers)

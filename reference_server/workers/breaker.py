@@ -1,8 +1,8 @@
 """Circuit breaker of one worker: a plain object that is told outcomes and times and says whether to send.
 
 Closed until `failure_threshold` failures in a row, however far apart, then open for `timeout_s`, then half-open: every
-request may pass, `success_threshold` successes close it, one failure opens it again. One outcome per client request and
-worker, however many attempts that took.
+request may pass, `success_threshold` successes close it, one failure opens it again. A worker that its probes find well
+again is half-open at once.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ class Breaker:
         self._settings = settings
         self._moved = moved
         self._told = BreakerState.CLOSED  # the state that `moved` was told last
-        self._opened_at: float | None = None
+        self._half_open_at: float | None = None  # while it is not closed
         self._in_a_row = 0  # failures while closed, successes while half-open
 
     def state(self, now: float) -> BreakerState:
         """The state at `now`; asking changes nothing."""
-        if self._opened_at is None:
+        half_open_at = self._half_open_at  # read once: the metrics ask from a thread of their own
+        if half_open_at is None:
             return BreakerState.CLOSED
-        waited = now - self._opened_at >= self._settings.timeout_s
-        return BreakerState.HALF_OPEN if waited else BreakerState.OPEN
+        return BreakerState.HALF_OPEN if now >= half_open_at else BreakerState.OPEN
 
     def allows(self, now: float) -> bool:
         """Whether a request may be sent at `now`."""
@@ -82,21 +82,29 @@ class Breaker:
             self._record_half_open(outcome, now)
         self._tell(now)
 
+    def recovered(self, now: float) -> None:
+        """Probes have failed and succeed again: what is left of the time for which it is open is waived."""
+        self._tell(now)
+        if self.state(now) is BreakerState.OPEN:
+            self._half_open_at = now
+            self._tell(now)
+
     def _record_closed(self, outcome: Outcome, now: float) -> None:
         self._in_a_row = self._in_a_row + 1 if outcome is Outcome.FAILURE else 0
         if self._in_a_row >= self._settings.failure_threshold:
-            self._change(opened_at=now)
+            self._open(now)
 
     def _record_half_open(self, outcome: Outcome, now: float) -> None:
         if outcome is Outcome.FAILURE:
-            self._change(opened_at=now)
+            self._open(now)
             return
         self._in_a_row += 1
         if self._in_a_row >= self._settings.success_threshold:
-            self._change(opened_at=None)
+            self._half_open_at = None
+            self._in_a_row = 0
 
-    def _change(self, *, opened_at: float | None) -> None:
-        self._opened_at = opened_at
+    def _open(self, now: float) -> None:
+        self._half_open_at = now + self._settings.timeout_s
         self._in_a_row = 0
 
     def _tell(self, now: float) -> None:

@@ -194,10 +194,14 @@ class Dispatcher:
         return schedule.pause_s() if is_retried(result.status, another_worker=another) else None
 
     def _conclude(self, worker: Worker, result: UpstreamResponse | UpstreamError) -> UpstreamResponse:
+        """Hand over the result. Its head speaks for or against the worker; a good one's body may still break off."""
         if isinstance(result, UpstreamError):
             self._record(worker, Outcome.FAILURE)
             raise result
-        result.on_settled(lambda outcome: self._record(worker, outcome))
+        head = outcome_of_status(result.status)
+        self._record(worker, head)
+        if head is not Outcome.FAILURE:
+            result.on_settled(lambda end: self._record(worker, end) if end is Outcome.FAILURE else None)
         return result
 
     def _record(self, worker: Worker, outcome: Outcome) -> None:

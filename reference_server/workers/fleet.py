@@ -14,7 +14,7 @@ from reference_server.workers.loads import LoadMonitor
 from reference_server.workers.policies import POLICIES
 from reference_server.workers.registry import Registry, WorkerExistsError
 from reference_server.workers.upstream import UpstreamClient
-from reference_server.workers.watcher import Unwatched
+from reference_server.workers.watcher import Watcher
 from reference_server.workers.worker import WorkerSpec
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from reference_server.settings import Settings
     from reference_server.workers.exchange import ModelCard, Readiness, UpstreamRequest
     from reference_server.workers.response import UpstreamResponse
-    from reference_server.workers.watcher import Watcher
     from reference_server.workers.worker import Worker
 
 
@@ -36,7 +35,7 @@ class Fleet:
 
     def __init__(self, settings: Settings, watcher: Watcher | None = None) -> None:
         clock = time.monotonic
-        watcher = watcher or Unwatched()
+        watcher = watcher or Watcher()
         self._settings = settings
         self._client = UpstreamClient(
             request_timeout_s=settings.request_timeout_s,

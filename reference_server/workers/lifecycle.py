@@ -137,6 +137,8 @@ class Lifecycle:
             alive = await self._detector.is_alive(worker.spec)
             self._watcher.probed(ok=alive)
             if worker.health.record(ok=alive):
+                if worker.health.healthy:
+                    worker.breaker.recovered(self._clock())
                 self._registry.count_slots()
                 _log.warning("worker %s is now %s", worker.url, "healthy" if worker.health.healthy else "unhealthy")
 

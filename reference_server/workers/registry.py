@@ -10,14 +10,13 @@ from reference_server.workers.breaker import Breaker
 from reference_server.workers.exchange import ModelCard, Readiness
 from reference_server.workers.health import HealthState
 from reference_server.workers.urls import identity
-from reference_server.workers.watcher import Unwatched
+from reference_server.workers.watcher import Watcher
 from reference_server.workers.worker import ModelInfo, Status, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from reference_server.settings import Settings
-    from reference_server.workers.watcher import Watcher
     from reference_server.workers.worker import WorkerFacts, WorkerSpec
 
 
@@ -35,7 +34,7 @@ class Registry:
     def __init__(self, settings: Settings, clock: Callable[[], float], watcher: Watcher | None = None) -> None:
         self._settings = settings
         self._clock = clock
-        self._watcher = watcher or Unwatched()
+        self._watcher = watcher or Watcher()
         self._workers: dict[str, Worker] = {}
         self._by_identity: dict[str, Worker] = {}
         self._next_order = 0

@@ -10,7 +10,7 @@ import pytest
 from reference_server.settings import HealthSettings, OverloadSettings, Settings
 from reference_server.workers.lifecycle import Lifecycle
 from reference_server.workers.registry import Registry
-from reference_server.workers.watcher import Unwatched
+from reference_server.workers.watcher import Watcher
 from reference_server.workers.worker import ModelInfo, WorkerFacts, WorkerSpec
 from tests.virtual_time import run_virtually
 
@@ -52,7 +52,7 @@ async def _changes(probes: Probes, health: HealthSettings, until_s: float) -> li
         detector=probes,  # type: ignore[arg-type]  # scripted
         monitor=unused,
         clock=loop.time,
-        watcher=Unwatched(),
+        watcher=Watcher(),
     )
     worker = registry.add(WorkerSpec("http://w"))
     lifecycle.begin(worker)

@@ -82,6 +82,23 @@ def test_half_open_opens_again_at_one_failure() -> None:
     assert breaker.state(21.0) is BreakerState.HALF_OPEN
 
 
+def test_a_worker_that_recovers_is_asked_again_at_once() -> None:
+    """Probes that succeed again make an open breaker half-open before its time; they do not close it."""
+    breaker = Breaker(SETTINGS)
+    breaker.recovered(0.0)
+    assert breaker.state(0.0) is BreakerState.CLOSED
+    _failures(breaker, 3, 1.0)
+    breaker.recovered(2.0)
+    assert breaker.state(2.0) is BreakerState.HALF_OPEN
+    breaker.record(Outcome.FAILURE, 3.0)
+    assert breaker.state(12.9) is BreakerState.OPEN
+    breaker.recovered(12.9)
+    breaker.record(Outcome.SUCCESS, 13.0)
+    breaker.recovered(13.0)
+    breaker.record(Outcome.SUCCESS, 13.0)
+    assert breaker.state(13.0) is BreakerState.CLOSED
+
+
 def test_a_disabled_breaker_never_opens() -> None:
     """With the breaker switched off no number of failures counts."""
     breaker = Breaker(BreakerSettings(enabled=False, failure_threshold=1))
@@ -117,15 +134,16 @@ class BreakerMachine(CountingMachine):
     """A breaker beside its whole history, which is read anew after every step.
 
     Invariants: it opens exactly at the failure that completes the threshold in a row, lets nothing pass until its time
-    is over and everything afterwards, closes at the success that completes the needed number, opens again at one
-    failure before, and is moved by nothing else; what it tells is a way through the states that ends in the present.
+    is over or its worker has recovered and everything afterwards, closes at the success that completes the needed
+    number, opens again at one failure before, and is moved by nothing else; what it tells is a way through the states
+    that ends in the present.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.told: list[tuple[BreakerState, BreakerState]] = []
-        self.history: list[tuple[float, Outcome]] = []
+        self.history: list[tuple[float, Outcome | None]] = []  # None: its worker has recovered
         self.settings = SETTINGS
         self.breaker = self._made()
 
@@ -154,6 +172,12 @@ class BreakerMachine(CountingMachine):
         self.breaker.record(outcome, self.now)
         self.history.append((self.now, outcome))
 
+    @rule()
+    def recovery(self) -> None:
+        """Probes succeed again."""
+        self.breaker.recovered(self.now)
+        self.history.append((self.now, None))
+
     @rule(count=st.integers(1, 4))
     def a_bad_time(self, count: int) -> None:
         """Several failures at once."""
@@ -162,20 +186,23 @@ class BreakerMachine(CountingMachine):
 
     def _state(self) -> BreakerState:
         """The state by the rules alone, from the history."""
-        opened_at: float | None = None
+        half_open_at: float | None = None
         run: list[Outcome] = []
         for at, outcome in self.history:
-            if outcome is Outcome.UNCOUNTED or (opened_at is not None and at - opened_at < self.settings.timeout_s):
+            if half_open_at is not None and at < half_open_at:
+                half_open_at = at if outcome is None else half_open_at
                 continue
-            half_open = opened_at is not None
+            if outcome is None or outcome is Outcome.UNCOUNTED:
+                continue
+            half_open = half_open_at is not None
             run = [*run, outcome] if not run or run[-1] is outcome else [outcome]
             if outcome is Outcome.FAILURE and (half_open or len(run) == self.settings.failure_threshold):
-                opened_at, run = at, []
+                half_open_at, run = at + self.settings.timeout_s, []
             elif outcome is Outcome.SUCCESS and half_open and len(run) == self.settings.success_threshold:
-                opened_at, run = None, []
-        if opened_at is None:
+                half_open_at, run = None, []
+        if half_open_at is None:
             return BreakerState.CLOSED
-        return BreakerState.HALF_OPEN if self.now - opened_at >= self.settings.timeout_s else BreakerState.OPEN
+        return BreakerState.HALF_OPEN if self.now >= half_open_at else BreakerState.OPEN
 
     @invariant()
     def state_follows_from_the_history(self) -> None:

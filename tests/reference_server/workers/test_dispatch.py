@@ -235,15 +235,35 @@ async def test_the_breaker_opens_after_failed_requests_and_closes_again(
     assert _breaker(fleet) is BreakerState.CLOSED
 
 
-async def test_cut_streams_open_the_breaker(start_fleet: StartFleet, start_worker: StartWorker, kit: Kit) -> None:
-    """A worker whose streams break off counts as failing although their heads were good."""
+@pytest.mark.parametrize("threshold", [1, 2])
+async def test_a_cut_stream_is_a_success_and_then_a_failure(
+    start_fleet: StartFleet, start_worker: StartWorker, kit: Kit, threshold: int
+) -> None:
+    """The head of a stream speaks for its worker, the cut against it: cuts alone open no breaker but the quickest."""
     worker = await start_worker(kit.saying_then_closing(STREAM, b"5\r\nhello\r\n"), model="m")
-    fleet = await start_fleet(worker, breaker=BreakerSettings(failure_threshold=2))
-    for _ in range(2):
+    fleet = await start_fleet(worker, breaker=BreakerSettings(failure_threshold=threshold))
+    for _ in range(3):
         response = await fleet.dispatch(_request())
         with pytest.raises(UpstreamBodyError):
             await response.read(1000)
+        if threshold == 1:
+            break
+    assert _breaker(fleet) is (BreakerState.OPEN if threshold == 1 else BreakerState.CLOSED)
+
+
+async def test_a_stream_that_goes_well_closes_a_half_open_breaker_with_its_head(
+    start_fleet: StartFleet, start_worker: StartWorker, kit: Kit
+) -> None:
+    """Whether a worker is back is known when it answers, not when a long stream has ended."""
+    worker = await start_worker(kit.saying(kit.response(b"bad", 503)), kit.saying_then_waiting(STREAM), model="m")
+    breaker = BreakerSettings(failure_threshold=1, success_threshold=1, timeout_s=0.05)
+    fleet = await start_fleet(worker, breaker=breaker, retry=RetrySettings(max_attempts=1))
+    assert (await _ask(fleet))[0] == 503
     assert _breaker(fleet) is BreakerState.OPEN
+    await asyncio.sleep(0.06)
+    response = await fleet.dispatch(_request())
+    assert _breaker(fleet) is BreakerState.CLOSED
+    await response.aclose()
 
 
 async def test_clients_that_leave_do_not_count_against_a_worker(

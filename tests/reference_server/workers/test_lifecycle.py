@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from reference_server.errors import GatewayError
-from reference_server.settings import HealthSettings, OverloadSettings, WorkerStartupSettings
+from reference_server.settings import BreakerSettings, HealthSettings, OverloadSettings, WorkerStartupSettings
+from reference_server.workers.breaker import BreakerState, Outcome
 from reference_server.workers.exchange import UpstreamRequest
 from reference_server.workers.worker import ModelInfo, Status, WorkerSpec
 
@@ -189,3 +191,23 @@ async def test_stopping_ends_every_job_and_cuts_every_stream(
     await asyncio.wait_for(worker.seen[0].peer_left.wait(), 1)
     left = {task.get_coro().__qualname__ for task in asyncio.all_tasks() - before}  # type: ignore[union-attr] # coroutines have one
     assert not {name for name in left if "Lifecycle" in name or "aiohttp" in name}
+
+
+async def test_a_worker_that_falls_ill_and_recovers_is_asked_again_at_once(
+    start_fleet: StartFleet, start_worker: StartWorker, kit: Kit, until: Callable[..., Any]
+) -> None:
+    """Good probes alone leave an open breaker alone; a recovery makes it half-open, however long it had to go."""
+    worker = await start_worker(kit.saying(kit.response()), model="m")
+    health = HealthSettings(interval_s=0.03, failure_threshold=1, success_threshold=1)
+    fleet = await start_fleet(worker, health=health, breaker=BreakerSettings(failure_threshold=1, timeout_s=600))
+    (known,) = fleet.registry
+    known.breaker.record(Outcome.FAILURE, time.monotonic())
+    probed = len(worker.probes)
+    await until(lambda: len(worker.probes) > probed + 2, 2)
+    assert await _code(fleet) == "no_available_workers"
+    worker.pages[b"/health"] = kit.response(b"", 500)
+    await until(lambda: not known.healthy, 2)
+    worker.pages.clear()
+    await until(lambda: known.healthy, 2)
+    assert known.breaker.state(time.monotonic()) is BreakerState.HALF_OPEN
+    assert (await fleet.dispatch(_request())).status == 200
