@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 CONTROL_PLANE_ROLES = ("admin", "user")
 _HIGHEST_PORT = 65_535
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "x-goog-api-key"})
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -84,13 +85,23 @@ def worker_url(text: str) -> str:
     try:
         return check_worker_url(text.rstrip("/"))
     except WorkerUrlError as error:
-        raise ValueError(f"{text!r}: {error}") from None
+        raise ValueError(f"{_without_secrets(text)!r}: {error}") from None
+
+
+def _without_secrets(url: str) -> str:
+    """A URL as far as it may be shown: what stands before an @ or behind a ? may well be a secret."""
+    shown, query, _ = url.partition("?")
+    before, at, host = shown.rpartition("@")
+    scheme, slashes, _ = before.partition("//")
+    return (f"{scheme + slashes if slashes else ''}…@{host}" if at else shown) + (query and "?…")
 
 
 def header_name(text: str) -> str:
-    """A header name, in lower case."""
+    """The name, in lower case, of a header whose value may be shown."""
     if not _HEADER_NAME.fullmatch(text):
         raise ValueError(f"{text!r} is no header name; write for example x-request-id")
+    if text.lower() in _SECRET_HEADERS:
+        raise ValueError(f"the header {text!r} holds a secret, which metrics or the log would show; name another one")
     return text.lower()
 
 
@@ -115,6 +126,8 @@ def tenant_key(text: str) -> TenantKey:
         raise ValueError("the value has no colon; write tenant_id:key")
     if not tenant_id.strip():
         raise ValueError("the tenant id before the colon is empty; write tenant_id:key")
+    if tenant_id != tenant_id.strip() or not tenant_id.isprintable():
+        raise ValueError(f"the tenant id {tenant_id!r} begins or ends with a blank, or holds control characters")
     if not secret:
         raise ValueError(f"the key of tenant {tenant_id!r} is empty; write tenant_id:key")
     return TenantKey(tenant_id, key(secret))

@@ -221,6 +221,8 @@ def _take(given: dict[str, Any], flag: Flag, texts: list[str]) -> None:
         taken = [read(text) for text in texts]
     except ValueError as error:
         raise ConfigurationError(f"{flag.name}: {error}") from None
+    if flag in SECRETS and flag.takes == "one" and flag.name in given:
+        raise ConfigurationError(f"{flag.name} stands twice; keep one, and give each tenant its own --tenant-api-key")
     if flag.takes == "one":
         given[flag.name] = taken[0]
     else:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LONGEST_FILE_BYTES = 4 * 1024 * 1024
 _TAG = "tag:yaml.org,2002:"
+_NUMBERS = frozenset({_TAG + "int", _TAG + "float"})
+_TAGS = _NUMBERS | {_TAG + name for name in ("str", "bool", "null", "map", "seq", "merge", "timestamp", "value")}
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _MOST_DIGITS = 18
@@ -61,7 +63,7 @@ class Node:
         """The members of a mapping with keys of any name."""
         if self.is_null:
             return {}
-        if not isinstance(self._node, yaml.MappingNode):
+        if not isinstance(self._node, yaml.MappingNode) or self._node.tag != _TAG + "map":
             raise self.problem(f"this is {self._kind()}; write keys and values, one `key: value` a line")
         members: dict[str, Node] = {}
         for key_node, value_node in self._node.value:
@@ -76,7 +78,7 @@ class Node:
         """The items of a list; none where there is nothing."""
         if self.is_null:
             return []
-        if not isinstance(self._node, yaml.SequenceNode):
+        if not isinstance(self._node, yaml.SequenceNode) or self._node.tag != _TAG + "seq":
             raise self.problem(f"this is {self._kind()}; write a list, one item a line behind a dash")
         return [Node(item, self._place, f"{self.where}[{number}]") for number, item in enumerate(self._node.value)]
 
@@ -104,20 +106,23 @@ class Node:
 
     def boolean(self) -> bool:
         """`true` or `false`."""
-        word = self._node.value.lower() if isinstance(self._node, yaml.ScalarNode) and not self._node.style else ""
+        plain = isinstance(self._node, yaml.ScalarNode) and not self._node.style and self._node.tag == _TAG + "bool"
+        word = self._node.value.lower() if plain and self._node is not None else ""
         if word not in {"true", "false"}:
             raise self.problem(f"{self._kind()} is not true or false")
         return bool(word == "true")
 
     def _plain_number(self, pattern: re.Pattern[str]) -> str | None:
-        if not isinstance(self._node, yaml.ScalarNode) or self._node.style:
+        if not isinstance(self._node, yaml.ScalarNode) or self._node.style or self._node.tag not in _NUMBERS:
             return None
         written = str(self._node.value)
         return written if pattern.fullmatch(written) and len(written) <= _MOST_DIGITS else None
 
     def _kind(self) -> str:
-        if self.is_null:
+        if self._node is None or self.is_null:
             return "nothing"
+        if self._node.tag.startswith("!") or self._node.tag not in _TAGS:
+            return f"something with the tag {_shown(self._node.tag)}"
         if isinstance(self._node, yaml.ScalarNode):
             quoted = " in quotes" if self._node.style in {"'", '"'} else ""
             return f"{_shown(self._node.value)}{quoted}"
@@ -146,8 +151,12 @@ def read(path: str, flag: str) -> Node:
         raise ConfigurationError(f"{place}, line {line}: this is not UTF-8; save the file as UTF-8") from None
     except yaml.MarkedYAMLError as error:
         raise ConfigurationError(f"{place}, {_said(error)}") from None
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{place}: no YAML: {' '.join(str(error).split())}") from None
+    except yaml.reader.ReaderError as error:
+        line = data.decode("utf-8-sig").count("\n", 0, error.position) + 1
+        character = f"U+{error.character:04X}"
+        raise ConfigurationError(
+            f"{place}, line {line}: no YAML: it holds the character {character}; take it out"
+        ) from None
     except RecursionError:
         raise ConfigurationError(f"{place} is nested too deeply; write it flatter") from None
     return Node(root, place)

@@ -100,6 +100,8 @@ def tenant_key(key: str, problem: Callable[[str], ConfigurationError], *, header
     """
     if key != key.strip():
         raise problem(f"{key!r} begins or ends with a blank; leave it out")
+    if not key.isprintable():
+        raise problem(f"{key!r} holds control characters; leave them out")
     if key == tenants.ANONYMOUS:
         return key
     prefix, colon, name = key.partition(":")

@@ -32,8 +32,8 @@ def check_worker_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise WorkerUrlError(f"the URL cannot be read ({error})") from None
+    except ValueError:  # its text may repeat a password that stands where the port should
+        raise WorkerUrlError("the host or port of the URL cannot be read") from None
     if not parts.hostname:
         raise WorkerUrlError("the URL names no host")
     if port is not None and not 0 < port <= _HIGHEST_PORT:

@@ -55,6 +55,17 @@ def test_the_tenant_header_is_not_trusted_unless_asked_for() -> None:
         (["--api-key", f"{SECRET}\x01"], "control characters"),
         (["--tenant-api-key", f"red:{SECRET}\x01"], "control characters"),
         (["--tenant-header-name", "x y"], "no header name"),
+        (["--tenant-header-name", "Authorization"], "name another one"),
+        (["--request-id-headers", "x-request-id", "cookie"], "name another one"),
+        (["--api-key", SECRET, "--api-key", f"{SECRET}2"], "--api-key stands twice"),
+        (["--api-key", SECRET, "--api-key", SECRET], "--api-key stands twice"),
+        (["--tenant-api-key", f" red:{SECRET}"], "begins or ends with a blank"),
+        (["--tenant-api-key", f"a\nb:{SECRET}"], "control characters"),
+        (["--tenant-api-key", f"\udcff:{SECRET}"], "control characters"),
+        (["--worker-urls", f"http://user:{SECRET}@host:1"], "'http://…@host:1': the URL must not hold"),
+        (["--worker-urls", f"user:{SECRET}@host:1"], "'…@host:1': the URL must start"),
+        (["--worker-urls", f"http://user:{SECRET}//{SECRET}@host:1"], "'http://…@host:1': the host or port"),
+        (["--worker-urls", f"http://host:1/?key={SECRET}"], "'http://host:1/?…': the URL must end"),
     ],
 )  # fmt: skip
 def test_a_bad_line_is_explained_without_its_secrets(arguments: list[str], words: str) -> None:
