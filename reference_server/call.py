@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from reference_server.stages.admit import Permit
 
 _SHOWN_TARGET_CHARACTERS = 200
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # all but the tab
 
 
 class InboundBody:
@@ -138,6 +140,10 @@ class Call:
             if key == name:
                 return value
         return None
+
+    def has_invalid_header(self) -> bool:
+        """Whether a header value holds a control character, which no header may (RFC 9110, 5.5)."""
+        return any(_CONTROL.search(value) for _, value in self.headers)
 
     def declared_length(self) -> int | None:
         """The body's length as announced; the server's parser has checked that it is a number."""

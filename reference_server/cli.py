@@ -7,21 +7,17 @@ nothing else; the log goes to standard error.
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from reference_server import flags
+from reference_server import flags, logs
 from reference_server.errors import ConfigurationError, StartupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reference_server.settings import Settings
-
 PROGRAM = "reference-gateway"
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = flags.parse(given)
         from reference_server import server  # noqa: PLC0415 - two seconds that a bad line or --help should not cost
 
-        _log_to_stderr(settings)
+        logs.begin(settings)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(server.run(settings, sys.stdout))
     except ConfigurationError as error:
@@ -54,18 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(message: str, status: int) -> int:
     sys.stderr.write(f"{PROGRAM}: {message}\n")
     return status
-
-
-def _log_to_stderr(settings: Settings) -> None:
-    """The level asked for is that of this program; libraries write warnings only.
-
-    At `debug` the HTTP/2 library writes every header it reads, keys included.
-    """
-    level = _LEVELS[settings.log_level]
-    logging.basicConfig(level=max(level, logging.WARNING), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("reference_server").setLevel(level)
-    logging.getLogger("reference_server.http").setLevel(max(level, logging.WARNING))
-    logging.getLogger("reference_server.audit").setLevel(logging.INFO)  # asked for by a flag of its own
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

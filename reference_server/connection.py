@@ -153,6 +153,8 @@ class GatewayConnection(ASGIHTTPConnection):
         return (answer, first) if permit.first_byte() else None
 
     async def _answer_of(self, this: Call) -> Answer:
+        if this.has_invalid_header():
+            return answers.refusal(GatewayError(400, "bad_request", "A header value holds a control character."))
         try:
             response = await self.app.handle_request(self._create_request_from_scope(_no_push))
         except Exception:

@@ -1,4 +1,6 @@
-"""HTTP/2 responses that break off are reset. Hypercorn leaves such a stream open, and its client waiting for ever.
+"""HTTP/2 responses that break off are reset, and an odd request is its own affair.
+
+Hypercorn leaves a stream that breaks off open, and its client waiting for ever; at other things it ends the connection.
 
 HTTP/2 is spoken to who begins with its preface. The upgrade from HTTP/1.1 is declined: RFC 9113 has done away with it,
 and a client that half-closed its connection after asking for it kept its request open for ever.
@@ -12,7 +14,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
+from urllib.parse import quote_from_bytes
 
+import h2.events
 import h2.exceptions
 import hypercorn.protocol
 from h2.errors import ErrorCodes
@@ -24,9 +28,14 @@ if TYPE_CHECKING:
     import h11
     from hypercorn.protocol.events import Event
 
+_ASCII = bytes(range(128))
+
 
 class ResettingH2Protocol(H2Protocol):
-    """Hypercorn's protocol, which sends RST_STREAM for a response that ends without its end."""
+    """Hypercorn's protocol, which sends RST_STREAM for a response that ends without its end.
+
+    Nor does one request end the connection of the others, whatever is wrong with it.
+    """
 
     async def stream_send(self, event: Event) -> None:
         """Send what an application has to say on one stream."""
@@ -37,6 +46,24 @@ class ResettingH2Protocol(H2Protocol):
         if isinstance(event, StreamClosed):
             await self._reset_if_unfinished(event.stream_id)
         await super().stream_send(event)
+
+    async def _handle_events(self, events: list[h2.events.Event]) -> None:
+        # One by one, because a stream may be over when the rest of its request comes: Hypercorn would end the whole
+        # connection, and all requests on it, with an exception.
+        for event in events:
+            if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
+                self.connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                continue
+            await super()._handle_events([event])
+        await self._flush()
+
+    async def _create_stream(self, request: h2.events.RequestReceived) -> None:
+        """Begin a request. Hypercorn fails at bytes beyond ASCII in method and path; here they are escaped."""
+        request.headers = [
+            (name, quote_from_bytes(value, _ASCII).encode() if name in {b":method", b":path"} else value)
+            for name, value in request.headers
+        ]
+        await super()._create_stream(request)
 
     async def _reset_if_unfinished(self, stream_id: int) -> None:
         buffer = self.stream_buffers.get(stream_id)

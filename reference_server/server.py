@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hypercorn.asyncio import serve as hypercorn_serve
 from prometheus_client.exposition import start_http_server
 
-from reference_server import http1, http2, tcp
+from reference_server import http1, http2, logs, tcp
 from reference_server.app import create_app
 from reference_server.errors import StartupError
 from reference_server.metrics import Metrics
@@ -54,6 +54,7 @@ async def run(settings: Settings, out: TextIO) -> None:
     http2.install()
     http1.install()
     tcp.install()
+    asyncio.get_running_loop().set_exception_handler(logs.loop_fault)
     listening = bind(settings.host, settings.port, "--port")
     url = _url(listening)
     metrics = Metrics()
