@@ -36,7 +36,7 @@ def address_of(url: str | None) -> tuple[str, int]:
     """Host and port of a gateway's URL; ValueError says what is wrong with it and what it should look like."""
     parts = urlsplit(url or "")
     if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
-        raise ValueError(f"--host {url}: expected http://HOST:PORT of a gateway, without /v1")
+        raise ValueError(f"--host {url or 'is missing'}: expected http://HOST:PORT of a gateway, without /v1")
     return parts.hostname, parts.port or 80
 
 

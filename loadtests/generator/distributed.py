@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 from locust import events
-from locust.runners import MasterRunner, WorkerRunner
+from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
+
+from loadtests.traffic import DRAIN_S
 
 if TYPE_CHECKING:
     from locust.env import Environment
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("loadtests")
 DRAIN, DRAINED = "loadtests-drain", "loadtests-drained"
-LONGEST_S = 45.0
+LONGEST_S = DRAIN_S + 15.0
+INCOMPLETE_STATUS = 4
 POLL_S = 0.05
 _DRAINED: set[str] = set()
 
@@ -56,7 +59,8 @@ def _collect(environment: Environment, **_: Any) -> None:
     wanted = {client.id for client in runner.clients.all}
     runner.send_message(DRAIN)
     with gevent.Timeout(LONGEST_S, False):  # noqa: FBT003 - gevent's own signature
-        while wanted - _DRAINED:
+        while (wanted - _DRAINED) & {each.id for each in runner.clients.all if each.state != STATE_MISSING}:
             gevent.sleep(POLL_S)
     if missing := wanted - _DRAINED:
-        LOG.error("%d locust workers did not hand in their last figures within %g s", len(missing), LONGEST_S)
+        LOG.error("the last figures of %d locust workers are missing: they have ended or do not answer", len(missing))
+        environment.process_exit_code = environment.process_exit_code or INCOMPLETE_STATUS

@@ -110,7 +110,12 @@ async def _put(control_url: str, kinds: list[Kind]) -> None:
 
 @events.quitting.add_listener
 def _close(environment: Environment, **_: Any) -> None:
-    """Close the record; a generator that was late, or sent nothing, says so by its exit status."""
+    """Close the record; a generator that was late, or sent nothing, says so by its exit status.
+
+    On Ctrl-C locust asks for the exit status before it stops: so stop first, or what is under way would not count.
+    """
+    if environment.runner is not None:
+        environment.runner.stop()
     record.close(environment)
     if isinstance(environment.runner, WorkerRunner):
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -56,6 +57,11 @@ def judged(scenario: Scenario, data: Data) -> dict[str, str]:
     findings = Findings()
     scenario.judge(data, findings)
     return {each.clause: each.state for each in findings.all()}
+
+
+def at_a_terminal() -> None:
+    """Before a program starts: let it take SIGINT as at a terminal, for a shell's background makes it ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ran(*words: str, env: dict[str, str] | None = None, within_s: float = WITHIN_S) -> subprocess.CompletedProcess[str]:

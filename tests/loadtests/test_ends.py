@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.conformance.suite_runner import descendants
-from tests.loadtests.kit import ROOT
+from tests.loadtests.kit import ROOT, at_a_terminal
 from tests.support import running
 
 if TYPE_CHECKING:
@@ -24,18 +24,13 @@ WAIT_S = 60.0
 NOT_JUDGED = 4
 
 
-def _at_a_terminal() -> None:
-    """Take SIGINT as a program at a terminal does: a shell makes what it runs in the background ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @contextmanager
 def _under_load(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
     """A run of an hour in which something has been answered, and all that it has started."""
     run = subprocess.Popen(
         [sys.executable, "-m", "loadtests", "steady", "--duration", "3600", "--report-dir", str(folder), *words],
         cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=_at_a_terminal,  # noqa: PLW1509 - one signal call, no lock is taken
+        preexec_fn=at_a_terminal,  # noqa: PLW1509 - one signal call, no lock is taken
     )  # fmt: skip
     try:
         assert run.stderr is not None
@@ -102,7 +97,7 @@ def _runs(process: psutil.Process, words: str) -> bool:
 
 def test_a_running_gateway_that_ends_in_the_middle(tmp_path: Path) -> None:
     """A gateway that the run did not start, and that goes away, is told as well: its end is no verdict."""
-    command = [sys.executable, "-m", "reference_server.cli", "launch", "--port", "0"]
+    command = [sys.executable, "-m", "reference_server.cli", "launch", "--port", "0", "--prometheus-port", "0"]
     with running(command) as ready, _under_load(tmp_path, "--target", ready["url"]) as (run, started):
         (gateway,) = (each for each in descendants(psutil.Process().pid) if _runs(each, "reference_server.cli"))
         gateway.kill()
