@@ -22,13 +22,15 @@ _REASONS = {Verdict.FULL: "full", Verdict.LATE: "timeout"}
 _OUTCOMES = {Verdict.FULL: "rejected_queue_full", Verdict.LATE: "rejected_queue_timeout"}
 
 
+def _results(registry: CollectorRegistry) -> Counter:
+    return Counter("smg_http_rate_limit", "Requests that were let in or sent away.", ("result",), registry=registry)
+
+
 class LimiterMetrics:
     """What the plain limit tells."""
 
     def __init__(self, registry: CollectorRegistry, limiter: Limiter) -> None:
-        self._results = Counter(
-            "smg_http_rate_limit", "Requests that were let in or sent away.", ("result",), registry=registry
-        )
+        self._results = _results(registry)
         self._rejected = Counter(
             "smg_admission_queue_rejected", "Requests that the admission queue sent away.", ("reason",),
             registry=registry,
@@ -46,13 +48,17 @@ class LimiterMetrics:
 
 
 class SchedulerMetrics:
-    """What the priority scheduler tells. Every request has one outcome, counted when it can no longer change."""
+    """What the priority scheduler tells. Every request has one outcome, counted when it can no longer change.
+
+    Those that the rate sends away never come before the scheduler and are counted as by the plain limit.
+    """
 
     def __init__(self, registry: CollectorRegistry, scheduler: Scheduler, tenant_top_n: int) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"smg_scheduler_{name}", text, labels, registry=registry)
 
         self._outcomes = counter("admit", "Requests by class and outcome.", "class", "outcome")
+        self._results = _results(registry)
         self._promotions = counter("starvation_promotion", "Requests let in out of order, by class.", "class")
         self._preemptions = counter("preemption", "Requests that gave way.", "victim_class", "by_class")
         self._clamps = counter(
@@ -86,7 +92,10 @@ class SchedulerMetrics:
 
     def refused(self, level: PriorityClass, verdict: Verdict) -> None:
         """A request was sent away."""
-        self.outcome(level, _OUTCOMES[verdict])
+        if verdict is Verdict.HASTY:
+            self._results.labels("rejected").inc()
+        else:
+            self.outcome(level, _OUTCOMES[verdict])
 
     def promoted(self, level: PriorityClass) -> None:
         """A request was let in out of order."""

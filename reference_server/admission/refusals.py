@@ -29,6 +29,7 @@ LIMITER: Mapping[Verdict, Wording] = MappingProxyType(
 SCHEDULER: Mapping[Verdict, Wording] = MappingProxyType(
     {
         Verdict.FULL: (BUSY, "scheduler_queue_full", "The queue of the request's priority class is full."),
+        Verdict.HASTY: (BUSY, "scheduler_queue_full", "More requests come in a second than may be let in."),
         Verdict.LATE: (LATER, "scheduler_queue_timeout", "The request waited too long to be admitted."),
     }
 )

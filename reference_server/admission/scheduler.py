@@ -79,7 +79,7 @@ class Scheduler:
         self.advance(now)
         ticket = Ticket(now, level)
         if self._rate is not None and not self._rate.ready(now):
-            self._verdicts.append((ticket, Verdict.FULL))
+            self._verdicts.append((ticket, Verdict.HASTY))
             return ticket
         ticket.place = Place.WAITING
         queue = self._waiting[level]

@@ -15,6 +15,7 @@ class Verdict(Enum):
     ADMITTED = "admitted"
     FULL = "full"  # there is no place, and none to wait for
     DISABLED = "disabled"  # there is no place, and nobody may wait
+    HASTY = "hasty"  # more requests a second than may come
     LATE = "late"  # waited longer than it may
     PREEMPTED = "preempted"  # has to give its place back before its first byte
 

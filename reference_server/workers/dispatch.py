@@ -170,6 +170,10 @@ class Dispatcher:
                 worker = self._choose(request, self._registry.serving(request.model), tried)
             except GatewayError:
                 return None  # nobody is left to ask
+            if not isinstance(result, UpstreamError) and not is_retried(
+                result.status, another_worker=worker not in tried
+            ):
+                return None  # the other worker has gone meanwhile
             self._watcher.repeated(request.path, schedule.attempts, pause_s)
         except BaseException:
             await _give_up(result)
@@ -190,7 +194,10 @@ class Dispatcher:
             return schedule.pause_s()
         now = self._clock()
         serving = self._registry.serving(request.model)
-        another = any(worker not in tried and worker.available(now) for worker in serving)
+        another = any(
+            worker not in tried and worker.available(now) and not self._guard.over(worker.load, now)
+            for worker in serving
+        )
         return schedule.pause_s() if is_retried(result.status, another_worker=another) else None
 
     def _conclude(self, worker: Worker, result: UpstreamResponse | UpstreamError) -> UpstreamResponse:

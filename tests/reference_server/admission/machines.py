@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 STEPS_WANTED = 10_000
 EXAMPLES, STEPS_EACH = 300, 50
-REFUSALS = {Verdict.FULL, Verdict.DISABLED, Verdict.LATE}
+REFUSALS = {Verdict.FULL, Verdict.DISABLED, Verdict.HASTY, Verdict.LATE}
 
 
 class AdmissionMachine(RuleBasedStateMachine):

@@ -337,6 +337,8 @@ async def test_a_rate_with_the_scheduler_on_has_the_schedulers_code() -> None:
     clients = [stage.send(name) for name in "abc"]
     await clients[2].done()
     assert _refusal(clients[2]) == (429, "scheduler_queue_full", "2", "scheduler_queue_full")
+    assert stage.metric("smg_http_rate_limit_total", result="rejected") == 1
+    assert stage.metric("smg_scheduler_admit_total", outcome="rejected_queue_full", **{"class": "default"}) == 0
     for each in clients[:2]:
         each.leave()
         await each.done()

@@ -185,4 +185,4 @@ def test_a_spent_rate_refuses_at_once() -> None:
     """Over the rate a request is refused though slots are free; a refusal costs no token."""
     core = scheduler(9, RequestRate(1.0, 1))
     first, second, third = core.arrive(BULK, 0.0), core.arrive(SYSTEM, 0.5), core.arrive(BULK, 1.0)
-    assert core.take() == [(first, Verdict.ADMITTED), (second, Verdict.FULL), (third, Verdict.ADMITTED)]
+    assert core.take() == [(first, Verdict.ADMITTED), (second, Verdict.HASTY), (third, Verdict.ADMITTED)]

@@ -177,13 +177,14 @@ class SchedulerMachine(machines.AdmissionMachine):
         had_token = self.has_token()
         ticket = self.core.arrive(level, self.now)
         self.came(ticket)
-        full = dict(self.take_in()).get(ticket) is Verdict.FULL
+        verdict = dict(self.take_in()).get(ticket)
+        full, hasty = verdict is Verdict.FULL, verdict is Verdict.HASTY
         above = sum(each.level > level for each in self.waiting)
         places = self.classes[level].queue_size + max(0, len(self.leaving) - above)
         ahead = sum(each.level is level for each in self.waiting)
-        assert full or had_token, "above the rate"
-        self.tokens -= not full
-        if full and had_token:
+        assert hasty is not had_token, "not as the rate says"
+        self.tokens -= not (full or hasty)
+        if full:
             assert ahead >= places, "there was a place to wait"
         if ticket in self.waiting:
             assert ahead <= places, "there was no place to wait"

@@ -13,6 +13,7 @@ from reference_server.errors import GatewayError
 from reference_server.settings import BreakerSettings, RetrySettings
 from reference_server.workers.breaker import BreakerState
 from reference_server.workers.exchange import UpstreamBodyError, UpstreamRequest
+from reference_server.workers.overload import LoadReport, RankLoad
 from reference_server.workers.worker import WorkerSpec
 
 if TYPE_CHECKING:
@@ -113,6 +114,25 @@ async def test_a_500_is_tried_once_on_each_worker(start_fleet: StartFleet, start
     fleet = await start_fleet(*workers)
     assert (await _ask(fleet))[0] == 500
     assert [len(worker.seen) for worker in workers] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("how", ["overloaded", "gone in the pause"])
+async def test_a_500_is_not_tried_again_where_nobody_else_can_be_asked(
+    start_fleet: StartFleet, start_worker: StartWorker, kit: Kit, how: str
+) -> None:
+    """A second worker that is overloaded, or goes during the pause, is no reason to ask the first one again."""
+    bad = await start_worker(kit.saying(kit.response(b"bad", 500)), model="m")
+    other = await start_worker(kit.saying(kit.response(b"good")), model="m")
+    fleet = await start_fleet(bad, other, retry=RetrySettings(initial_backoff_ms=100, jitter_factor=0))
+    known = next(each for each in fleet.registry if each.url == other.url)
+    if how == "overloaded":
+        known.load = LoadReport((RankLoad(num_waiting_reqs=99),), time.monotonic())
+    asking = asyncio.ensure_future(_ask(fleet))
+    await asyncio.sleep(0.05)
+    if how == "gone in the pause":
+        fleet.remove(known)
+    assert await asyncio.wait_for(asking, 5) == (500, b"bad")
+    assert (len(bad.seen), len(other.seen)) == (1, 0)
 
 
 async def test_failures_of_the_transport_are_repeated(
