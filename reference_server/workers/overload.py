@@ -23,6 +23,7 @@ class RankLoad:
     dp_rank: int = 0
     num_running_reqs: int = 0
     num_waiting_reqs: int = 0
+    num_waiting_uncached_tokens: int = 0
     num_total_reqs: int = 0
     num_used_tokens: int = 0
     max_total_num_tokens: int = 0

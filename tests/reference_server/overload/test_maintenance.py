@@ -80,7 +80,9 @@ async def test_loads_are_the_last_reports(admin: Admin) -> None:
             await asyncio.sleep(0.01)
     assert list(loads) == ["timestamp", "version", "dp_rank_count", "loads", "aggregate"]
     assert [entry["worker"] for entry in loads["loads"]] == admin.engines.urls
-    assert list(loads["loads"][0])[:5] == ["worker", "worker_type", "dp_rank", "num_running_reqs", "num_waiting_reqs"]
+    assert list(loads["loads"][0])[2:6] == [
+        "dp_rank", "num_running_reqs", "num_waiting_reqs", "num_waiting_uncached_tokens",
+    ]  # fmt: skip
     assert loads["dp_rank_count"] == 2
     assert loads["aggregate"]["total_reqs"] == 9
     assert loads["aggregate"]["avg_token_usage"] == pytest.approx(0.35)
