@@ -29,6 +29,8 @@ FORWARDED = frozenset(
 )
 """Client headers that a worker gets; names beginning with `x-request-id-` are the ninth."""
 
+_SENT_ONCE = frozenset({"authorization", "x-request-id", "x-correlation-id"})
+
 HOP_BY_HOP = frozenset(
     {
         "connection",
@@ -51,14 +53,15 @@ _SENDABLE_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 def to_worker(headers: Sequence[tuple[str, str]], request_id: RequestId) -> HeaderPairs:
     """The headers a worker gets from a client's (names in lower case), the body's content type first.
 
-    An id header is sent once: two would leave the worker to guess which one the gateway logged.
+    An id header is sent once: two would leave the worker to guess which one the gateway logged. So is the credential:
+    the gateway has looked at the first one only, and the worker must not take another.
     """
     sent: HeaderPairs = [("content-type", "application/json")]
     seen: set[str] = set()
     for name, value in headers:
         if name not in FORWARDED and not name.startswith("x-request-id-"):
             continue
-        if name in {"x-request-id", "x-correlation-id"}:
+        if name in _SENT_ONCE:
             if name in seen:
                 continue
             seen.add(name)

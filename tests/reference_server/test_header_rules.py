@@ -45,6 +45,12 @@ def test_the_worker_hears_the_replacement_of_an_unusable_id() -> None:
     assert sent[1:] == [("x-request-id", "chatcmpl-new"), ("x-correlation-id", "c")]
 
 
+def test_the_worker_gets_the_credential_that_was_judged_and_no_other() -> None:
+    """Of several Authorization lines the first one is judged, so the first one alone is forwarded."""
+    sent = to_worker([("authorization", "Bearer judged"), ("traceparent", "t"), ("authorization", "Bearer other")], OWN)
+    assert sent[1:] == [("authorization", "Bearer judged"), ("traceparent", "t")]
+
+
 def test_worker_headers_reach_the_client_with_their_repeats() -> None:
     """End-to-end headers pass in order, every Set-Cookie line of its own."""
     given = [
