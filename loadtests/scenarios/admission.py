@@ -104,7 +104,7 @@ def _justified(each: Observation, data: Data, findings: Findings) -> None:
 
 async def probe(environment: Environment, settings: dict[str, Any], findings: Findings) -> None:
     """Slots and queue are filled on purpose: the next one is shed, the queue is served in order, or times out."""
-    limit, places = settings["max_concurrent"], settings["queue_size"]
+    limit, places, timeout_s = settings["max_concurrent"], settings["queue_size"], float(settings["queue_timeout_s"])
     findings.owe(RETURNED, f"{TIMED_OUT}.status", f"{TIMED_OUT}.retry_after", f"{TIMED_OUT}.after")
     async with prober(environment) as asking:
         room = await asking.room_for(limit, SOON_S)
@@ -115,13 +115,13 @@ async def probe(environment: Environment, settings: dict[str, Any], findings: Fi
             queued = await asking.ask_many(places)
             if number == 1:
                 await _one_too_many(asking, findings)
-            came = await _freed_one_by_one(asking, held, queued)
+            came = await _freed_one_by_one(asking, held, queued, timeout_s)
             # Whoever was sent away for waiting too long says nothing about order: this machine may have been too slow.
-            if came == queued or time.monotonic() - began < settings["queue_timeout_s"] / 2 or number == TRIES:
+            if came == queued or time.monotonic() - began < timeout_s / 2 or number == TRIES:
                 _in_order(came, queued, findings)
                 break
         held = await asking.at_worker(await asking.ask_many(limit))
-        await _timeout(asking, float(settings["queue_timeout_s"]), findings)
+        await _timeout(asking, timeout_s, findings)
         await asking.release(*held)
 
 
@@ -135,12 +135,15 @@ async def _one_too_many(asking: Prober, findings: Findings) -> None:
         findings.hold(f"{FULL}.retry_after", after == RETRY_AFTER, f"Retry-After is {after}")
 
 
-async def _freed_one_by_one(asking: Prober, held: list[Asked], queued: list[Asked]) -> list[Asked]:
-    """Slots are freed one at a time; returns who came from the queue to the worker, in that order."""
+async def _freed_one_by_one(asking: Prober, held: list[Asked], queued: list[Asked], timeout_s: float) -> list[Asked]:
+    """Slots are freed one at a time; returns who came from the queue to the worker, in that order.
+
+    Nobody comes after the queue's timeout any more, so nothing is awaited for longer.
+    """
     waiting, came, inside = list(queued), [], list(held)
     while waiting and inside:
         await asking.release(inside.pop(0))
-        if (each := await asking.first_at_worker(waiting, SOON_S)) is None:
+        if (each := await asking.first_at_worker(waiting, timeout_s)) is None:
             break
         waiting.remove(each)
         came.append(each)

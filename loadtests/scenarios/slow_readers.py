@@ -33,7 +33,7 @@ SIPPING = Flow(
     "sipping",
     (_long("3a02", "5 MiB", 80, whole=True),),
     loop="closed",
-    manners=Manners(read_bytes=32768, read_every_s=0.01),
+    manners=Manners(read_bytes=32768, read_every_s=0.005),
 )
 STOPPED = Flow(
     "stopped",

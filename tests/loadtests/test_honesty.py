@@ -6,8 +6,6 @@ import itertools
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from conformance.harness import noise
 from loadtests import figures
 from loadtests.journal import Collector
@@ -15,10 +13,8 @@ from loadtests.observation import read_all
 from loadtests.scenario import Data
 from loadtests.watch import Watch
 from tests.loadtests.kit import ran
-from tests.support import running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 MEDIAN_S = 0.010
@@ -26,14 +22,6 @@ MEDIAN_S = 0.010
 P99_S = 0.010
 """And 99% by no more than this and twice what the machine was seen to add to a sending or a sleep."""
 LATE = 3
-
-
-@pytest.fixture
-def worker() -> Iterator[tuple[str, str]]:
-    """URL of a fake worker, and of its control port."""
-    command = [sys.executable, "-m", "fake_workers.cli", "--engine", "vllm", "--model", "conformance-load"]
-    with running(command) as ready:
-        yield ready["workers"][0]["url"], ready["control"]
 
 
 def generate(worker: tuple[str, str], folder: Path, file: str, *words: str) -> int:

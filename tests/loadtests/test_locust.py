@@ -15,20 +15,12 @@ from conformance.harness.processes import free_port
 from loadtests.generator.options import positive
 from loadtests.observation import read_all
 from tests.loadtests.kit import ROOT, WITHIN_S, at_a_terminal, ran
-from tests.support import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 HEADLESS = ["--headless", "--only-summary", "-t", "4s"]
-
-
-@pytest.fixture
-def fleet() -> Iterator[tuple[str, str]]:
-    """URL of a fake worker, and of its control port."""
-    with running([sys.executable, "-m", "fake_workers.cli", "--model", "conformance-load"]) as ready:
-        yield ready["workers"][0]["url"], ready["control"]
 
 
 @contextmanager
@@ -48,9 +40,9 @@ def spread(*words: str) -> Iterator[tuple[list[str], list[subprocess.Popen[bytes
             each.wait()
 
 
-def test_a_master_spreads_the_load_over_its_workers(fleet: tuple[str, str], tmp_path: Path) -> None:
+def test_a_master_spreads_the_load_over_its_workers(worker: tuple[str, str], tmp_path: Path) -> None:
     """Master and workers make one run: users are spread, every worker records, and the master has all the figures."""
-    shared = ["-f", "loadtests/steady.py", "--host", fleet[0], "--control", fleet[1]]
+    shared = ["-f", "loadtests/steady.py", "--host", worker[0], "--control", worker[1]]
     busy = ["--rate", "6", "--max-late-share", "1000", "--record-dir", str(tmp_path)]
     with spread(*shared, *busy) as (master, workers):
         ended = ran("locust", *master)
@@ -69,9 +61,9 @@ def requests_in(said: str, method: str) -> int:
     return int(row.split()[2])
 
 
-def test_a_lost_locust_worker_is_told(fleet: tuple[str, str]) -> None:
+def test_a_lost_locust_worker_is_told(worker: tuple[str, str]) -> None:
     """When a locust worker dies, the master does not wait for it, says so, and does not end well."""
-    with spread("-f", "loadtests/steady.py", "--host", fleet[0], "--max-late-share", "1000") as (master, workers):
+    with spread("-f", "loadtests/steady.py", "--host", worker[0], "--max-late-share", "1000") as (master, workers):
         run = subprocess.Popen(
             [sys.executable, "-m", "locust", *master],
             cwd=ROOT,
@@ -92,9 +84,9 @@ def test_a_lost_locust_worker_is_told(fleet: tuple[str, str]) -> None:
     assert run.returncode == 4
 
 
-def test_ctrl_c_waits_for_what_is_under_way(fleet: tuple[str, str], tmp_path: Path) -> None:
+def test_ctrl_c_waits_for_what_is_under_way(worker: tuple[str, str], tmp_path: Path) -> None:
     """Ctrl-C ends a locust run with its table, and every request that was sent is in it."""
-    words = ["-f", "loadtests/steady.py", "--host", fleet[0], "--control", fleet[1], "--record-dir", str(tmp_path)]
+    words = ["-f", "loadtests/steady.py", "--host", worker[0], "--control", worker[1], "--record-dir", str(tmp_path)]
     run = subprocess.Popen(
         [sys.executable, "-m", "locust", "--headless", "--max-late-share", "1000", *words, "-u", "1"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -129,9 +121,9 @@ def test_ctrl_c_waits_for_what_is_under_way(fleet: tuple[str, str], tmp_path: Pa
         (["--record-dir", "/dev/null/x"], "--record-dir /dev/null/x: cannot be written"),
     ],
 )
-def test_bad_options_are_told(words: list[str], said: str, fleet: tuple[str, str]) -> None:
+def test_bad_options_are_told(words: list[str], said: str, worker: tuple[str, str]) -> None:
     """What is wrong with an option ends a locust run before anything is sent, with a sentence and exit status 2."""
-    given = [fleet[0] if each == "WORKER" else each for each in words]
+    given = [worker[0] if each == "WORKER" else each for each in words]
     ended = ran("locust", "-f", "loadtests/steady.py", *HEADLESS, "--host", "http://127.0.0.1:1", *given)
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
