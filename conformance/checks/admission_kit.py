@@ -244,7 +244,7 @@ class Crowd:
             beyond = await self.send(**probe)
             await asyncio.wait({beyond.task}, timeout=HANGS_S)
             if beyond.done:
-                if beyond.exchange.status != 429:
+                if beyond.exchange.status not in SHEDS:
                     raise Disproved("not refused", f"the queue is full, and the next: {beyond.exchange.brief()}")
                 if not any(guest.done for guest in guests):
                     return guests

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.checks.admission_kit import GO, WINDOW_S, Crowd, Guest, held_open, held_then
+from conformance.checks.admission_kit import GO, WINDOW_S, Crowd, Guest, held, held_open, held_then
 from conformance.checks.admission_scenes import PLACES, SLOTS, behind_each_door
 from conformance.checks.routes_support import NOBODYS_MODEL, expect_status
 from conformance.checks.stream_support import chunk
+from conformance.harness.marks import clause
 from fake_workers import wire
 from fake_workers.script import Chunk, End, Hold, Reset, Wire
 
@@ -81,6 +82,25 @@ async def test_the_slot_comes_back(gateway: Gateway, worker: Worker, way: str) -
         ending = await crowd.run(answers=way_out.answers, **way_out.fields)
         waiting = await crowd.queue(PLACES)
         await way_out.take(ending)
+        served = await crowd.next_to_run(waiting)
+        (other,) = [guest for guest in waiting if guest is not served]
+        await other.must_wait("one slot given back twice")
+        await staying.finish()
+        await other.must_run("not served after waiting")
+
+
+@clause("admission.slot.after_retry")
+async def test_the_slot_of_a_repeated_request(gateway: Gateway, worker: Worker) -> None:
+    """While a request is tried again nobody gets its slot; when it is answered one that waited does, and only one."""
+    busy = wire.json(503, {"error": {"message": "busy"}})
+    async with Crowd(gateway, worker) as crowd:
+        staying = await crowd.run()
+        ending = await crowd.run(answers=[busy, busy, held()])
+        assert len(await ending.script.received(3)) == 3
+        waiting = await crowd.queue(PLACES)
+        for guest in waiting:
+            await guest.must_wait("dispatched over the limit", WINDOW_S / 2)
+        await ending.finish()
         served = await crowd.next_to_run(waiting)
         (other,) = [guest for guest in waiting if guest is not served]
         await other.must_wait("one slot given back twice")

@@ -133,7 +133,7 @@ def _counted(original: Any, self: Any) -> Any:
 
 add("keeps_places_of_the_late", "Who waited too long keeps the queue place.", ("admission.queue.place_freed_by_timeout",),
     both(swap(f"{LIMITER}.arrive", _ghosts), swap(f"{LIMITER}.take", _counted)))  # fmt: skip
-add("keeps_places_of_leavers", "Who leaves the queue keeps the place.", ("admission.slot.released_on_disconnect",),
+add("keeps_places_of_leavers", "Who leaves the queue keeps the place.", ("admission.queue.released_on_disconnect",),
     swap(f"{LIMITER}.leave", lambda original, self, ticket, now: None if ticket.place is Place.WAITING else original(self, ticket, now)))  # fmt: skip
 
 

@@ -119,7 +119,7 @@ async def _charged_though_refused(original: Any, this: Call, endpoint: Any, stat
     try:
         return await original(this, endpoint, state)
     except Refused as refused:
-        if refused.status in {400, 404}:
+        if refused.status in {400, 404} and state.tenant_limits is not None:
             caller = pipeline.enter(this, state, pipeline.Group.SERVING)
             request = await pipeline.parse(this, endpoint)
             state.tenant_limits.charge(caller.tenant_key, request, request.model)
@@ -130,6 +130,8 @@ async def _judged_first(this: Call, endpoint: Any, state: Any) -> None:
     """The budget is looked at before anything else, and what it would have cost is given back."""
     from reference_server import pipeline  # noqa: PLC0415 - as above
 
+    if state.tenant_limits is None:
+        return
     caller = pipeline.enter(this, state, pipeline.Group.SERVING)
     charge = state.tenant_limits.charge(caller.tenant_key, await pipeline.parse(this, endpoint), "")
     charge.settle(0)

@@ -256,3 +256,29 @@ add("pings_json", "JSON for a streaming request gets keepalives.", _clauses("not
     both(streaming(_until_silent), swap("reference_server.workers.response:UpstreamResponse.is_event_stream", _json_too)))  # fmt: skip
 add("pings_behind_the_end", "A keepalive follows the end of a stream.", _clauses("not_after_end"),
     Vice(front=Front(to_client=lambda data: data + PING if data.endswith(b"0\r\n\r\n") else data)))  # fmt: skip
+
+
+async def _as_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """A keepalive is an event."""
+    async for piece in pieces:
+        yield b"data: ping\n\n" if piece == PING else piece
+
+
+async def _in_one_piece(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """A keepalive goes out with the event after it."""
+    held = b""
+    async for piece in pieces:
+        if piece == PING:
+            held += piece
+        else:
+            yield held + piece
+            held = b""
+    if held:
+        yield held
+
+
+for _name, _about, _breaks, _transform in (
+    ("pings_as_events", "A keepalive is an event.", _clauses("ping", "events_unchanged"), _as_events),
+    ("holds_pings_back", "A keepalive goes out with the event after it.", _clauses("ping", "interval"), _in_one_piece),
+):  # fmt: skip
+    add(_name, _about, _breaks, _pings(_transform))

@@ -83,7 +83,7 @@ for _code, (_wait, _shape) in SHEDS.items():
     add(
         f"{_code}_by_another_code",
         f"{_code} is called busy.",
-        (f"codes.{_code}", f"{_of}.stream_json"),
+        (f"codes.{_code}",),
         told(_code, _error(lambda error: error.update(code="busy"))),
     )
     add(
