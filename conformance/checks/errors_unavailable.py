@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -28,10 +28,14 @@ if TYPE_CHECKING:
     from conformance.harness.exchange import Exchange
     from conformance.harness.gateway import Gateway
     from conformance.harness.worker import Proof, Worker
+    from fake_workers.journal import Entry
+    from fake_workers.script import Wire
 
 OUTAGE_BOUND_S = 15.0
 HEALTHY_MODEL = "conformance-vllm"
-MOST_FAILURES = 12
+MOST_FAILURES, MOST_SUCCESSES = 12, 6
+OPEN_S, ASKED_AGAIN_BOUND_S = 1.0, 6.0  # of configuration breaker-short
+EARLY_S = 0.01
 
 # The tokenspeed worker of configuration `outage` loses its health to whichever check comes first, for good.
 outage = engines("tokenspeed")
@@ -145,17 +149,28 @@ async def test_no_available_workers_asks_for_no_wait(gateway: Gateway, worker: W
     expect_equal("Retry-After sent", answer.headers.get_all("retry-after"), [])
 
 
-async def trip(gateway: Gateway, worker: Worker) -> tuple[Exchange, Proof]:
-    """Fail request after request until the gateway stops asking the worker; returns the first answer given without it.
+class Tripped(NamedTuple):
+    """An open breaker: the first answer given without the worker, proof, and what it failed before, if anything."""
+
+    answer: Exchange
+    proof: Proof
+    failed: list[Entry]
+
+
+async def trip(gateway: Gateway, worker: Worker) -> Tripped:
+    """Fail request after request until the gateway stops asking the worker.
 
     Every check of the configuration only ever fails this worker, so they may share it. Disproved when the worker is
     asked `MOST_FAILURES` times in a row, six times as often as the breaker allows.
     """
+    failed: list[Entry] = []
     for _ in range(MOST_FAILURES):
         script = worker.script(wire.json(500, {"error": "scripted failure"}))
         answer = await gateway.chat(script)
-        if not await worker.control.entries(script.marker, at_least=0, within_s=0.0):
-            return answer, await gateway.proof(worker, CHAT, {"model": HEALTHY_MODEL})
+        entries = await script.look()
+        if not entries:
+            return Tripped(answer, await gateway.proof(worker, CHAT, {"model": HEALTHY_MODEL}), failed)
+        failed += entries
     raise Disproved(
         "failing worker still asked", f"{worker.name} failed {MOST_FAILURES} requests in a row and is still asked"
     )
@@ -168,16 +183,16 @@ breaker = engines("sglang")
 @clause("codes.no_available_workers.breaker.status")
 async def test_open_breaker_means_503(gateway: Gateway, worker: Worker) -> None:
     """Once the breaker of the model's only worker is open, the answer is 503."""
-    answer, _ = await trip(gateway, worker)
-    expect_status(answer, 503)
+    tripped = await trip(gateway, worker)
+    expect_status(tripped.answer, 503)
 
 
 @breaker
 @clause("codes.no_available_workers.breaker.code")
 async def test_open_breaker_has_its_code(gateway: Gateway, worker: Worker) -> None:
     """Once the breaker of the model's only worker is open, the code is no_available_workers."""
-    answer, _ = await trip(gateway, worker)
-    expect_code(answer, "no_available_workers")
+    tripped = await trip(gateway, worker)
+    expect_code(tripped.answer, "no_available_workers")
 
 
 @breaker
@@ -185,7 +200,7 @@ async def test_open_breaker_has_its_code(gateway: Gateway, worker: Worker) -> No
 @each_path()
 async def test_open_breaker_keeps_requests_away(gateway: Gateway, worker: Worker, path: str) -> None:
     """Behind an open breaker the worker hears of no request on any route, while other models are served."""
-    _, proof = await trip(gateway, worker)
+    proof = (await trip(gateway, worker)).proof
     script = worker.script(wire.json(500, {"error": "scripted failure"}))
     await send(gateway, path, script)
     await script.never_seen(because=proof)
@@ -222,3 +237,47 @@ async def test_a_success_resets_the_count(gateway: Gateway, worker: Worker) -> N
         served = worker.script()
         expect_success(await gateway.chat(served))
         await served.only()
+
+
+async def asked_again(gateway: Gateway, worker: Worker, *answers: Wire) -> tuple[Exchange, Entry]:
+    """Send requests until the worker is asked again; Disproved when it takes many times as long as it should."""
+    deadline = time.monotonic() + ASKED_AGAIN_BOUND_S
+    while time.monotonic() < deadline:
+        script = worker.script(*answers)
+        answer = await gateway.chat(script)
+        if await script.look():
+            return answer, await script.only()
+        expect_status(answer, 503)
+        await asyncio.sleep(0.05)
+    raise Disproved("never asked again", f"for {ASKED_AGAIN_BOUND_S:g} s the worker has not been asked again")
+
+
+async def close(gateway: Gateway, worker: Worker) -> None:
+    """Let the worker succeed until its breaker has no reason to be half-open any more."""
+    for _ in range(MOST_SUCCESSES):
+        expect_success(await gateway.chat(worker.script()))
+
+
+@breaker
+@clause("codes.no_available_workers.breaker.asked_again")
+async def test_a_breaker_lets_try_again(gateway: Gateway, worker: Worker) -> None:
+    """A second after its last failure the worker is asked again, not earlier, and goes on being asked."""
+    await asked_again(gateway, worker)  # a check before this one may have left it open
+    await close(gateway, worker)
+    last = (await trip(gateway, worker)).failed[-1]
+    answer, entry = await asked_again(gateway, worker)
+    expect_success(answer)
+    assert entry.received_at - last.received_at >= OPEN_S - EARLY_S
+    await close(gateway, worker)
+
+
+@breaker
+@clause("codes.no_available_workers.breaker.opens_again")
+async def test_a_breaker_opens_again(gateway: Gateway, worker: Worker) -> None:
+    """When the first request that is tried fails, the next one is answered without the worker."""
+    proof = (await trip(gateway, worker)).proof
+    answer, _ = await asked_again(gateway, worker, wire.json(500, {"error": "scripted failure"}))
+    expect_status(answer, 500)
+    script = worker.script()
+    expect_status(await gateway.chat(script), 503)
+    await script.never_seen(because=proof)

@@ -301,6 +301,12 @@ def _one_for_all(original: Any, self: Any, model: str, serving: Any) -> Any:
     return original(self, model, serving)
 
 
+def _forgiven(_original: Any, self: Any, outcome: Any, now: float) -> None:
+    """Closed again, with whatever has just happened as its first outcome."""
+    self._opened_at, self._in_a_row = None, 0
+    self._record_closed(outcome, now)
+
+
 add("counts_refusals_as_failures", "A worker's 4xx counts against its breaker.", (f"{BREAKER}.refusals_not_counted",),
     both(swap("reference_server.workers.dispatch:outcome_of_status", _refusals_fail), swap("reference_server.workers.response:outcome_of_status", _refusals_fail)))  # fmt: skip
 add("counts_all_failures", "A success does not reset the count of failures.", (f"{BREAKER}.success_resets",),
@@ -311,6 +317,14 @@ add(
     (f"{BREAKER}.other_models_served",),
     swap(f"{DISPATCHER}._available", _one_for_all),
 )
+
+
+add("never_closes_breakers", "A breaker that has opened stays open.", (f"{BREAKER}.asked_again", f"{BREAKER}.opens_again"),
+    Vice(settings=lambda s: dataclasses.replace(s, breaker=dataclasses.replace(s.breaker, timeout_s=3600.0))))  # fmt: skip
+add("asks_again_early", "A breaker is open for half the configured time.", (f"{BREAKER}.asked_again",),
+    Vice(settings=lambda s: dataclasses.replace(s, breaker=dataclasses.replace(s.breaker, timeout_s=s.breaker.timeout_s / 2))))  # fmt: skip
+add("forgives_at_once", "A breaker that has been open long enough is closed.", (f"{BREAKER}.opens_again",),
+    swap("reference_server.workers.breaker:Breaker._record_half_open", _forgiven))  # fmt: skip
 
 
 async def _half(original: Any, self: Any, worker: Any, request: Any) -> Any:
