@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from conformance.checks.keepalive_support import LAST, ONE, PATIENCE_S, expect_only_pings_added, quiet
 from conformance.checks.routes_support import NOBODYS_KEY, expect_code, expect_empty, expect_equal, expect_status
-from conformance.checks.stream_support import DISCONNECT_BOUND_S, broken_stream, felt_after_s, tells_of_the_break
+from conformance.checks.stream_support import broken_stream, felt_after_s, tells_of_the_break
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
     from conformance.harness.noise import Noise
     from conformance.harness.worker import Scripted, Worker
+
+
+FELT_BOUND_S = 1.0
+"""How soon a worker must feel that its request was taken back; closed connections are judged more closely elsewhere."""
 
 
 def expect_same_fields(plain: Exchange, answer: Exchange) -> None:
@@ -88,7 +92,7 @@ async def _felt(script: Scripted, gateway: Gateway, noise: Noise, *, stream: boo
             await live.until(ONE, within_s=5.0)
         left_at = live.abort()
         felt_s = felt_after_s(await script.peer_left(), left_at)
-    if felt_s > noise.allow(DISCONNECT_BOUND_S):
+    if felt_s > noise.allow(FELT_BOUND_S):
         raise Disproved("felt late", f"the worker felt {felt_s:.3f} s after its client that it had gone")
 
 
