@@ -165,6 +165,7 @@ def _plain(row: Clause, found: list[str]) -> dict[str, Any]:
         "since",
         "until",
         "configuration",
+        "keyless",
         "untestable",
         "awaits",
         "reading",

@@ -41,6 +41,7 @@ class Clause:
     until: Revision | None = None
     workers: tuple[str, ...] = ("http", "grpc")
     configuration: str = "default"
+    keyless: bool = False
     untestable: str | None = None
     awaits: str | None = None
     reading: str | None = None

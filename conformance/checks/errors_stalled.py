@@ -9,11 +9,11 @@ import pytest
 
 from conformance.checks.errors_too_large import check_enveloped
 from conformance.checks.routes_support import REQUEST_ID, expect_code, expect_status
-from conformance.harness.bodies import encode, request
+from conformance.harness.bodies import encode
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT, COMPLETIONS
 from conformance.harness.marks import clause
-from conformance.harness.raw import Answered, Pause, converse, netloc
+from conformance.harness.raw import Answered, Pause, converse
 
 if TYPE_CHECKING:
     from conformance.harness.client import Live
@@ -33,7 +33,7 @@ EARLY_S = 0.02
 def head_and_body(gateway: Gateway, script: Scripted, path: str = CHAT) -> tuple[bytes, bytes]:
     """An ordinary request whose length is declared, as its head and its body."""
     body = gateway.chat_body(script) if path == CHAT else gateway.completion_body(script)
-    whole = b"".join(request("POST", path, body, [], host=netloc(gateway)))
+    whole = b"".join(gateway.written("POST", path, body))
     return whole[: -len(encode(body))], encode(body)
 
 
@@ -130,7 +130,7 @@ async def test_a_slow_body_is_served(gateway: Gateway, worker: Worker, path: str
 async def test_a_stalled_body_in_chunks(gateway: Gateway, worker: Worker, noise: Noise) -> None:
     """A body in chunks that stands still before its last one is refused in the same way."""
     body = encode(gateway.chat_body(worker.script()))
-    pieces = request("POST", CHAT, [body[:20], body[20:]], [("content-type", "application/json")], host=netloc(gateway))
+    pieces = gateway.written("POST", CHAT, [body[:20], body[20:]], [("content-type", "application/json")])
     async with gateway.open_raw(pieces[:-1]) as live:
         await refused(live, noise)
         expect_code(await live.rest(), "request_body_stalled")

@@ -37,10 +37,15 @@ ALLOWED = {
 }
 
 
+def allowed(gateway: Gateway) -> dict[str, tuple[str, str]]:
+    """Every allow-listed header by name; the credential is the one that this gateway asks for, if it asks for any."""
+    return {**ALLOWED, **{name: ("Authorization", value) for name, value in gateway.credential()}}
+
+
 @pytest.mark.parametrize("case", [case(f"request_headers.allowed.{name}", name) for name in ALLOWED])
 async def test_allowed_header_arrives(gateway: Gateway, worker: Worker, case: str) -> None:
     """The worker receives the header once, with the value the client sent."""
-    name, value = ALLOWED[case]
+    name, value = allowed(gateway)[case]
     script = worker.script()
     await gateway.chat(script, headers=[(name, value)])
     entry = await script.only()
@@ -52,11 +57,10 @@ async def test_allowed_header_arrives(gateway: Gateway, worker: Worker, case: st
 async def test_names_in_any_case(gateway: Gateway, worker: Worker, spell: type[str]) -> None:
     """The list is matched whatever the case of the names."""
     script = worker.script()
-    await gateway.chat(script, headers=[(spell(name), value) for name, value in ALLOWED.values()])
+    sent = list(allowed(gateway).values())
+    await gateway.chat(script, headers=[(spell(name), value) for name, value in sent])
     entry = await script.only()
-    assert {name.lower(): entry.header_all(name) for name, _ in ALLOWED.values()} == {
-        name.lower(): [value] for name, value in ALLOWED.values()
-    }
+    assert {name: entry.header_all(name) for name, _ in sent} == {name: [value] for name, value in sent}
 
 
 @pytest.mark.parametrize(
@@ -80,18 +84,18 @@ async def test_no_header_is_made_up(gateway: Gateway, worker: Worker) -> None:
     await gateway.chat(script)
     entry = await script.only()
     ids = {"x-request-id", "x-correlation-id"}
-    invented = {name.lower() for name, _ in ALLOWED.values()} & {name.lower() for name, _ in entry.headers} - ids
-    assert invented == set()
+    sent = {name for name, _ in gateway.credential()}
+    invented = {name.lower() for name, _ in ALLOWED.values()} & {name.lower() for name, _ in entry.headers}
+    assert invented - ids - sent == set()
 
 
 async def _all_allowed(gateway: Gateway, worker: Worker, path: str, **fields: bool) -> None:
     """Send every allow-listed header; each one arrives as sent."""
     script = worker.script()
-    await send(gateway, path, script, list(ALLOWED.values()), **fields)
+    sent = list(allowed(gateway).values())
+    await send(gateway, path, script, sent, **fields)
     entry = await script.only()
-    assert {name: entry.header_all(name) for name, _ in ALLOWED.values()} == {
-        name: [value] for name, value in ALLOWED.values()
-    }
+    assert {name: entry.header_all(name) for name, _ in sent} == {name: [value] for name, value in sent}
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import spec
 from conformance.checks.stream_support import ALL_ENGINES, is_json, media_type
 from conformance.harness import CHAT, Disproved, clause, engines
+from conformance.harness.gateway import MODELS
 
 if TYPE_CHECKING:
     from conformance.harness import Exchange, Gateway, Worker
-
-MODELS = "/v1/models"
 
 
 async def entries(gateway: Gateway, **key: Any) -> list[dict[str, Any]]:

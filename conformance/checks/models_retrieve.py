@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from conformance.checks.models_list import MODELS, entries, entry_of
+from conformance.checks.models_list import entries, entry_of
 from conformance.checks.stream_support import ALL_ENGINES
 from conformance.harness import clause, engines
+from conformance.harness.gateway import MODELS
 
 if TYPE_CHECKING:
     from conformance.harness import Gateway, Worker

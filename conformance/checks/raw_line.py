@@ -9,7 +9,6 @@ import pytest
 from conformance.checks.raw_support import Raw
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause
-from conformance.harness.raw import netloc
 
 if TYPE_CHECKING:
     from conformance.harness.gateway import Gateway
@@ -34,7 +33,7 @@ async def test_missing_host(gateway: Gateway, worker: Worker) -> None:
 async def test_two_hosts(gateway: Gateway, worker: Worker, second: str) -> None:
     """Two Host lines, even equal ones: 400."""
     raw = await Raw.of(gateway, worker)
-    host = netloc(gateway)
+    host = gateway.netloc
     await raw.refused(
         await raw.say(with_hosts(raw, f"Host: {host}", f"Host: {second.format(host=host)}")), {400}, answer_owed=True
     )
@@ -111,9 +110,9 @@ async def test_invalid_target(gateway: Gateway, worker: Worker, first: str) -> N
 async def test_absolute_form(gateway: Gateway, worker: Worker, *, other_host: bool) -> None:
     """A target in absolute form is served as its path; the Host line beside it counts for nothing."""
     raw = await Raw.of(gateway, worker)
-    hosts = ["Host: elsewhere.example"] if other_host else [f"Host: {netloc(gateway)}"]
+    hosts = ["Host: elsewhere.example"] if other_host else [f"Host: {gateway.netloc}"]
     head = raw.head(
-        f"Content-Length: {len(raw.body)}", first=f"POST http://{netloc(gateway)}{CHAT} HTTP/1.1", host=hosts
+        f"Content-Length: {len(raw.body)}", first=f"POST http://{gateway.netloc}{CHAT} HTTP/1.1", host=hosts
     )
     await raw.served(await raw.say(head + raw.body))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from conformance.harness.bodies import encode
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
-from conformance.harness.raw import LINGER_S, QUIET_S, Conversation, Step, converse, netloc
+from conformance.harness.raw import LINGER_S, QUIET_S, Conversation, Step, converse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -61,12 +61,6 @@ class Raw:
         """Prove that an honest request reaches a worker, then make a pair; `fields` belong to the honest body."""
         return cls(gateway, worker, await gateway.proof(worker, CHAT, {}), **fields)
 
-    @property
-    def credential(self) -> list[str]:
-        """The line a caller of this gateway owes, if any."""
-        key = self.gateway.environment.default_key
-        return [f"Authorization: Bearer {key}"] if key else []
-
     def head(
         self,
         *lines: str | bytes,
@@ -79,8 +73,10 @@ class Raw:
         The marker (of the seen request, unless given) is in X-Request-ID too, unless `lines` have one: so it is found
         also in a request whose body no worker ever reads.
         """
-        every = [_bytes(line) for line in (first, *([f"Host: {netloc(self.gateway)}"] if host is None else host))]
-        every += [_bytes(line) for line in ("Content-Type: application/json", *self.credential, *lines)]
+        first = _bytes(first).replace(CHAT.encode(), self.gateway.target(CHAT).encode(), 1)
+        credential = [f"{name}: {value}" for name, value in self.gateway.credential()]
+        every = [first, *map(_bytes, [f"Host: {self.gateway.netloc}"] if host is None else host)]
+        every += [_bytes(line) for line in ("Content-Type: application/json", *credential, *lines)]
         if not any(line.lower().startswith(b"x-request-id") for line in every):
             every.append(_bytes(f"X-Request-ID: {marker or self.seen.marker}"))
         return CRLF.join(every) + CRLF + CRLF

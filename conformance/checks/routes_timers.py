@@ -13,11 +13,10 @@ import pytest
 from conformance.checks.keepalive_support import LAST, ONE, PING
 from conformance.checks.routes_support import COMPLETION
 from conformance.checks.stream_support import stream_of
-from conformance.harness.bodies import request
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
 from conformance.harness.marks import clause
-from conformance.harness.raw import Answered, Pause, converse, netloc
+from conformance.harness.raw import Answered, Pause, converse
 from fake_workers import wire
 from fake_workers.script import Hold, Wire
 
@@ -36,7 +35,7 @@ SILENCE_S = IDLE_S + 0.6
 
 def whole(gateway: Gateway, script: Scripted, *, stream: bool = False) -> bytes:
     """An ordinary chat completion as bytes."""
-    return b"".join(request("POST", CHAT, gateway.chat_body(script, stream=stream), [], host=netloc(gateway)))
+    return b"".join(gateway.written("POST", CHAT, gateway.chat_body(script, stream=stream)))
 
 
 def expect_closed_after(elapsed_s: float, limit_s: float, noise: Noise) -> None:

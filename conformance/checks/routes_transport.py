@@ -17,7 +17,7 @@ from conformance.checks.routes_support import ROUTED_WORKER, expect_success
 from conformance.checks.workers_support import Registry, own_fleet, own_model
 from conformance.harness.bodies import encode
 from conformance.harness.errors import Disproved
-from conformance.harness.gateway import CHAT
+from conformance.harness.gateway import CHAT, MODELS
 from conformance.harness.marks import clause
 
 if TYPE_CHECKING:
@@ -64,9 +64,10 @@ async def talk(gateway: Gateway, data: bytes, *, answers: int = 1) -> tuple[byte
 def head(gateway: Gateway, *lines: str, version: str = "1.1") -> bytes:
     """The head of a chat request, with further lines."""
     first = [
-        f"POST {CHAT} HTTP/{version}",
-        f"Host: {urlsplit(gateway.base_url).netloc}",
+        f"POST {gateway.target(CHAT)} HTTP/{version}",
+        f"Host: {gateway.netloc}",
         "Content-Type: application/json",
+        *(f"{name}: {value}" for name, value in gateway.credential()),
     ]
     return "\r\n".join([*first, *lines, "", ""]).encode()
 
@@ -147,7 +148,7 @@ def _both(gateway: Gateway, script: Scripted, *, length_first: bool) -> bytes:
     body = encode(gateway.chat_body(script))
     lines = ["Content-Length: 4", "Transfer-Encoding: chunked"]
     framed = b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
-    behind = f"GET /v1/models HTTP/1.1\r\nHost: {urlsplit(gateway.base_url).netloc}\r\n\r\n".encode()
+    behind = b"".join(gateway.written("GET", MODELS))
     return head(gateway, *(lines if length_first else reversed(lines))) + framed + behind
 
 

@@ -21,8 +21,8 @@ from conformance.checks.keepalive_support import (
 )
 from conformance.checks.stream_support import completion_answer, stream_of
 from conformance.harness import CHAT, Disproved, clause
-from conformance.harness.bodies import request
-from conformance.harness.raw import Answered, Pause, converse, netloc
+from conformance.harness.gateway import MODELS
+from conformance.harness.raw import Answered, Pause, converse
 from fake_workers import wire
 from fake_workers.script import Chunk, End, Head, Hold, Wire
 
@@ -60,9 +60,8 @@ async def test_nothing_behind_the_end(gateway: Gateway, worker: Worker, noise: N
 
     async def kept_open() -> None:
         script = worker.script(stream_of(ONE, LAST, wire.DONE))
-        host = netloc(gateway)
-        first = request("POST", CHAT, gateway.chat_body(script, stream=True), [], host=host)
-        second = request("GET", "/v1/models", None, [], host=host)
+        first = gateway.written("POST", CHAT, gateway.chat_body(script, stream=True))
+        second = gateway.written("GET", MODELS)
         steps = (b"".join(first), Answered(1), Pause(WINDOW_S), b"".join(second))
         talk = await converse(gateway, worker, *steps, methods=["POST", "GET"])
         assert talk.first.body == ONE + LAST + wire.DONE

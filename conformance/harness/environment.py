@@ -52,6 +52,7 @@ class WorkerAt:
 class Environment:
     """Addresses and facts of a configuration that is up; plain data, so that it travels to other processes.
 
+    `default_key` is what requests carry unless a check says otherwise, `admin_key` the same for admin routes.
     `problem` is set instead when it could not be brought up; every check that needs it is a harness error then.
     `turn` names the lock file of a configuration that one check at a time has to itself.
     """
@@ -63,6 +64,7 @@ class Environment:
     aliases: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     default_key: str | None = None
+    admin_key: str | None = None
     features: list[str] = field(default_factory=list)
     turn: str = ""
     problem: str = ""
@@ -135,6 +137,7 @@ def launch(target: Target, configuration: Configuration, log_dir: Path) -> Runni
             aliases=configuration.aliases,
             keys=configuration.keys,
             default_key=configuration.keys.get(configuration.default_key or ""),
+            admin_key=configuration.keys.get(configuration.default_key or ""),
             features=target.claims.features,
         )
         try:

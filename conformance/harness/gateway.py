@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from conformance.harness.exchange import Exchange
 
 CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+MODELS = "/v1/models"
+ADMIN_ROUTES = ("/workers", "/flush_cache", "/get_loads")
 
 
 class Refusal:
@@ -51,8 +53,7 @@ class Gateway:
     Headers are pairs; a pair whose value is None leaves out the header the client would add by itself (`content-
     type`, `accept`,
     `user-agent`, `authorization`, `host`, `content-length`). `key`: OMIT (not given) uses the configuration's
-    default key, None sends none, a string is
-    sent as a bearer token.
+    default key, or that of its administrator on admin routes; None sends none, a string is sent as a bearer token.
 
     Attributes:
         model: the model of the engine this check runs behind.
@@ -95,14 +96,35 @@ class Gateway:
         A dict goes out as JSON, bytes as they are (both with content-length), a list of bytes as HTTP chunks. With
         `http2` all of it goes in HTTP/2, to a gateway that claims to speak it; one connection an exchange there too.
         """
-        pieces = bodies.request(
-            method,
-            self._prefix + path,
-            body,
-            self._headers(headers, key),
-            host=f"{self._address[0]}:{self._address[1]}",
-        )
+        pieces = self.written(method, path, body, headers, key=key)
         return self._opening(pieces, method, path, within_s, receive_buffer, http2=http2)
+
+    def written(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | bytes | Sequence[bytes] | None = None,
+        headers: Sequence[tuple[str, str | None]] = (),
+        *,
+        key: Any = OMIT,
+    ) -> list[bytes]:
+        """What `open` writes: the head with the whole body, or the head and each chunk of a body in chunks."""
+        return bodies.request(method, self.target(path), body, self._headers(path, headers, key), host=self.netloc)
+
+    def target(self, path: str) -> str:
+        """The request target of a path of the contract: behind that of the gateway's URL, if it has one."""
+        return self._prefix + path
+
+    @property
+    def netloc(self) -> str:
+        """What an honest Host header says."""
+        return f"{self._address[0]}:{self._address[1]}"
+
+    def credential(self, path: str = CHAT) -> list[tuple[str, str]]:
+        """The header that a caller of this route owes, if any."""
+        administers = path.startswith(ADMIN_ROUTES)
+        token = self.environment.admin_key if administers else self.environment.default_key
+        return [("authorization", f"Bearer {token}")] if token is not None else []
 
     def open_raw(
         self, data: bytes | Sequence[bytes], *, method: str = "POST", within_s: float = DEFAULT_BOUND_S
@@ -312,14 +334,10 @@ class Gateway:
             pairs.append(("x-request-id", script.marker))
         return await self.post(path, bodies.with_prompt(body, script.prompt), pairs, key=key)
 
-    def _headers(self, headers: Sequence[tuple[str, str | None]], key: Any) -> list[tuple[str, str | None]]:
-        token = self.environment.default_key if key is OMIT else key
-        names = {name.lower() for name, _ in headers}
-        return (
-            [("authorization", f"Bearer {token}"), *headers]
-            if token is not None and "authorization" not in names
-            else list(headers)
-        )
+    def _headers(self, path: str, headers: Sequence[tuple[str, str | None]], key: Any) -> list[tuple[str, str | None]]:
+        if any(name.lower() == "authorization" for name, _ in headers) or key is None:
+            return list(headers)
+        return [*(self.credential(path) if key is OMIT else [("authorization", f"Bearer {key}")]), *headers]
 
 
 class _Opening:

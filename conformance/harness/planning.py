@@ -49,13 +49,14 @@ def selected(item: pytest.Item, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatch.fnmatch(each, glob) for each in clause_ids(item) for glob in globs)
 
 
-def plan(item: pytest.Item, target: Target, available: Sequence[str] | None) -> Planned:
+def plan(item: pytest.Item, target: Target, available: Sequence[str] | None, *, keyed: bool = False) -> Planned:
     """Plan one check.
 
     Args:
         item: the collected test.
         target: whose claims decide what applies.
         available: configurations of a gateway that is already running; None when the suite launches it.
+        keyed: whether that gateway asks for a key.
     """
     ids = clause_ids(item)
     rows = [clauses()[each] for each in ids if each in clauses()]
@@ -70,7 +71,7 @@ def plan(item: pytest.Item, target: Target, available: Sequence[str] | None) -> 
         section=rows[0].section if rows else "(no clause)",
         configuration=name,
         engine=engine,
-        not_applicable=_not_applicable(rows, name, target, available),
+        not_applicable=_not_applicable(rows, name, target, available) or _locked(rows, keyed=keyed),
         problem=_problem(ids, wanted),
     )
 
@@ -85,6 +86,12 @@ def _problem(ids: list[str], wanted: set[str]) -> str:
         return f"its clauses need different configurations ({names}): split the check, or add @configured(...)"
     if unknown := [each for each in wanted if each not in configurations()]:
         return f"no configuration {unknown[0]!r} in conformance/configurations.yaml"
+    return ""
+
+
+def _locked(rows: Sequence[Clause], *, keyed: bool) -> str:
+    if keyed and (row := next((row for row in rows if row.keyless), None)):
+        return f"{row.id} speaks of a gateway that asks for no key, and --api-key was given"
     return ""
 
 

@@ -165,11 +165,6 @@ class _Line:
         return True
 
 
-def netloc(gateway: Gateway) -> str:
-    """What an honest Host header says."""
-    return urlsplit(gateway.base_url).netloc
-
-
 async def converse(
     gateway: Gateway,
     worker: Worker,

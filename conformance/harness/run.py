@@ -77,7 +77,7 @@ class Run:
                 continue
             if not selected(item, self.options.clauses):
                 continue
-            planned = plan(item, self.options.target, self.options.available)
+            planned = plan(item, self.options.target, self.options.available, keyed=self.options.api_key is not None)
             self.planned[item.nodeid] = item.stash[PLANNED] = planned
             if not planned.not_applicable:
                 kept.append(item)
