@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from conformance.targets.adapter import Target
 
 HOST = "127.0.0.1"
-FLEET_BOUND_S = 20.0
+FLEET_BOUND_S = 60.0
 ROUTES_BOUND_S = 30.0
 LAUNCH_TRIES = 3
 RUN_FLEET = "import sys; from fake_workers.cli import main; sys.exit(main())"

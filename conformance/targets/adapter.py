@@ -65,7 +65,7 @@ class Launch(_Model):
     settings: dict[str, list[str]] = Field(default_factory=dict)
     ready: Literal["line", "http"] = "http"
     env: dict[str, str] = Field(default_factory=dict)
-    within_s: float = 30.0
+    within_s: float = 60.0
 
 
 class Adapter(_Model):
