@@ -31,7 +31,7 @@ def asked_for(value: str | None) -> tuple[PriorityClass, bool]:
     Case does not matter, nor do blanks round it. No header and an empty one ask for `default`; any other value is
     taken for `default` too, because a typing error must not cost an answer, and is told apart for the metrics.
     """
-    name = (value or "").strip().lower()
+    name = (value or "").strip(" \t").lower()
     level = BY_LABEL.get(name)
     if level is not None:
         return level, True

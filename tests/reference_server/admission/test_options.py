@@ -205,6 +205,7 @@ def test_reservations_are_scaled_down(capacity: int, slots: tuple[int, ...]) -> 
         (None, PriorityClass.DEFAULT, True), ("", PriorityClass.DEFAULT, True), ("  ", PriorityClass.DEFAULT, True),
         ("SyStEm", PriorityClass.SYSTEM, True), ("\tbulk ", PriorityClass.BULK, True),
         ("king", PriorityClass.DEFAULT, False), ("system,bulk", PriorityClass.DEFAULT, False),
+        ("system\xa0", PriorityClass.DEFAULT, False), ("\x85system", PriorityClass.DEFAULT, False),
     ],
 )  # fmt: skip
 def test_what_a_header_asks_for(value: str | None, level: PriorityClass, *, known: bool) -> None:
