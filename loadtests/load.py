@@ -67,9 +67,9 @@ def generate(
 
 def command(options: Options, environment: Environment, record: Path) -> list[str]:
     """The command line of the generator."""
-    users = str(sum(flow.users for flow in options.scenario.flows))
     named = {
-        "-f": PACKAGE / options.scenario.locust_file, "-u": users, "-r": users, "-t": f"{options.duration_s}s",
+        "-f": PACKAGE / options.scenario.locust_file, "-t": f"{options.duration_s}s",
+        "-u": options.users, "-r": options.users,
         "--host": environment.gateway_url, "--control": environment.control_url, "--record-dir": record,
         "--model": environment.workers[0].model, "--rate": options.rate, "--seed": options.seed,
         "--max-late-share": options.thresholds.max_late_share,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ CONFIGURATIONS = HERE / "configurations.yaml"
 DEVIATIONS = HERE / "deviations"
 LONGEST_S = 24 * 3600
 MOST_RATE = 100_000
+MOST_USERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Options:
     duration_s: int
     rate: float
     seed: str
+    users: int
     loop: str | None
     arrivals: Pattern | None
     report_dir: Path | None
@@ -73,9 +76,12 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--admin-key", metavar="KEY", help="with --target: key of its admin API (default: --api-key)")
     top.add_argument("--workers-at", metavar="HOST:PORT", help="with --target: it routes to there already")
     top.add_argument("--features", metavar="NAME,...", help="with --target: features it claims (default: core)")
-    top.add_argument("--duration", type=float, metavar="S", help="seconds of load (default: the scenario's)")
+    top.add_argument(
+        "--duration", type=float, metavar="S", help="seconds of load, whole ones (default: the scenario's)"
+    )
     top.add_argument("--rate", type=float, metavar="N", help="arrivals per second (default: the scenario's)")
     top.add_argument("--seed", default="0", help="of arrivals and choices (default: 0)")
+    top.add_argument("--users", type=int, metavar="N", help="locust users in all (default: as the scenario has them)")
     top.add_argument("--loop", choices=["open", "closed"], help="of all flows (default: as the scenario has it)")
     top.add_argument("--arrivals", choices=PATTERNS, help="of open loops (default: as the scenario has it)")
     top.add_argument(
@@ -112,6 +118,7 @@ def read(given: argparse.Namespace) -> Options:
         duration_s=math.ceil(_number("--duration", given.duration, scenario.duration_s, LONGEST_S)),
         rate=_number("--rate", given.rate, scenario.rate, MOST_RATE),
         seed=given.seed,
+        users=_users(given.users, scenario),
         loop=given.loop,
         arrivals=given.arrivals,
         report_dir=_folder(given.report_dir),
@@ -142,11 +149,21 @@ def _number(option: str, given: float | None, default: float, most: float) -> fl
     return value
 
 
+def _users(given: int | None, scenario: Scenario) -> int:
+    fewest = len(scenario.flows)
+    if given is not None and not fewest <= given <= MOST_USERS:
+        raise UserError(
+            f"--users {given}: must be from {fewest}, one for each flow of {scenario.name}, to {MOST_USERS}"
+        )
+    return given or sum(flow.users for flow in scenario.flows)
+
+
 def _folder(given: Path | None) -> Path | None:
     """The folder for reports, made now: it is no use to learn after a run that it cannot be written."""
     if given is not None:
         try:
             given.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=given).close()
         except OSError as problem:
             raise UserError(f"--report-dir {given}: cannot be written ({problem.strerror})") from problem
     return given

@@ -51,9 +51,12 @@ def _prepare(environment: Environment, **_: Any) -> None:
             record.open_in(environment, Path(given.record_dir))
         except OSError as problem:
             _refuse(f"--record-dir {given.record_dir}: cannot be written ({problem.strerror})")
-    if given.headless and not isinstance(environment.runner, WorkerRunner):
-        _check_host(environment)
-    _teach(environment)
+    try:
+        if given.headless and not isinstance(environment.runner, WorkerRunner):
+            address_of(environment.host)
+        _teach(environment)
+    except ValueError as problem:
+        _refuse(str(problem))
     _interruptible()
     # To stop, locust asks who has called it, by way of every module's source: a tenth of a second in which nothing is
     # read or sent while answers are under way. What has been looked up once is looked up fast.
@@ -68,14 +71,6 @@ def _refuse(problem: str) -> NoReturn:
     raise SystemExit(BAD_USAGE)
 
 
-def _check_host(environment: Environment) -> None:
-    """A run without the web page has its host from the start, so a wrong one is told before anything is spawned."""
-    try:
-        address_of(environment.host)
-    except ValueError as problem:
-        _refuse(str(problem))
-
-
 def _interruptible() -> None:
     """Let Ctrl-C end the run where locust waits for it, and not inside of whatever request is just being served."""
 
@@ -88,21 +83,30 @@ def _interruptible() -> None:
 
 
 @events.test_start.add_listener
-def _teach(environment: Environment, **_: Any) -> None:
-    """Register the answers with the fake workers, once for each control port: the web page may name another one.
+def _begin(environment: Environment, **_: Any) -> None:
+    """Look again at what the web page may have changed; a run that is no use is stopped, and locust lives on."""
+    if environment.web_ui is None or environment.runner is None:
+        return
+    try:
+        address_of(environment.host)
+        _teach(environment)
+    except ValueError as problem:
+        LOG.error("not begun: %s", problem)  # noqa: TRY400 - the text says it all
+        gevent.spawn(environment.runner.stop)
 
-    Raises:
-        SystemExit: with status 2 when no fake workers answer there.
-    """
+
+def _teach(environment: Environment) -> None:
+    """Register the answers with the fake workers, once for each control port; ValueError when none answer there."""
     control = options.of(environment).control
     if not control or control in _TAUGHT or isinstance(environment.runner, WorkerRunner):
         return
     try:
         asyncio.run(_put(control, kinds_of(each.flow for each in environment.user_classes if hasattr(each, "flow"))))
     except FakeWorkerError as problem:
-        _refuse(f"--control {control}: {problem}")
+        raise ValueError(f"--control {control}: {problem}") from None
     except (ValueError, LookupError, TypeError) as problem:
-        _refuse(f"--control {control}: what answers there is no control port of fake workers ({problem})")
+        said = f"--control {control}: what answers there is no control port of fake workers ({problem})"
+        raise ValueError(said) from None
     _TAUGHT.add(control)
 
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
         ("steady --target http://127.0.0.1:1 --workers-at here", "'here' is not HOST:PORT"),
         ("steady --thresholds /nonexistent.toml", "cannot be read"),
         ("keepalive --gateway smg@1.12.0", "smg@1.12.0 cannot be given keepalive_s, which the scenario needs"),
+        ("steady --users 0", "--users 0: must be from 1, one for each flow of steady"),
+        ("slow-readers --users 2", "--users 2: must be from 3, one for each flow of slow-readers"),
+        ("steady --report-dir /proc/self", "--report-dir /proc/self: cannot be written"),
         ("steady --report-dir /dev/null/x", "cannot be written"),
     ],
 )
