@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from reference_server.errors import StartupError
 from reference_server.logs import DiscreetFormatter, loop_fault
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SECRET = "sk-xyzzy"
 
 
-def _fails(words: str) -> None:
+def _fails(words: str) -> NoReturn:
     raise ValueError(words)
 
 

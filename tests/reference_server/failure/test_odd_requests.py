@@ -60,7 +60,7 @@ class Http2:
         while data := self._socket.recv(65536):
             for event in self._http.receive_data(data):
                 if isinstance(event, h2.events.ResponseReceived):
-                    self._statuses[event.stream_id] = dict(event.headers)[":status"]  # type: ignore[index]  # decoded
+                    self._statuses[event.stream_id] = str(dict(event.headers)[":status"])  # type: ignore[index]  # decoded
                 if isinstance(event, h2.events.StreamEnded) and event.stream_id == number:
                     return self._statuses[number]
         return "closed"
