@@ -258,18 +258,19 @@ class Crowd:
                     f"{places} should wait and the next be refused; what became of them: {became}",
                 )
 
-    async def line_up(self, running: list[Guest], **how: Any) -> tuple[Guest, Guest]:
+    async def line_up(
+        self, running: list[Guest], *, newer: dict[str, Any] | None = None, **how: Any
+    ) -> tuple[Guest, Guest]:
         """Two that wait, the first known to have waited before the other came; there must be two places for them.
 
-        One of those running ends for it, and another runs in its place.
+        One of those running ends for it, and another runs in its place. `newer` is what the second one is besides.
         """
         waiting = await self.queue(2, **how)
         # Which of these came first is not known, so it is left to the gateway; who comes after the one left is newer.
         await running.pop(0).finish()
         running.append(await self.next_to_run(waiting))
         (older,) = [guest for guest in waiting if guest is not running[-1]]
-        (newer,) = await self.queue(1, **how)
-        return older, newer
+        return older, (await self.queue(1, **{**how, **(newer or {})}))[0]
 
     async def in_turn(self, running: list[Guest], steps: int, **how: Any) -> None:
         """Let one after the other end, and see that of two that wait the older one is next; Disproved otherwise."""

@@ -13,7 +13,7 @@ from conformance.checks.admission_scenes import PLACES, SLOTS
 from conformance.checks.routes_support import NOBODYS_MODEL, expect_code, expect_status
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT, COMPLETIONS, EMBEDDINGS
-from conformance.harness.marks import case, clause
+from conformance.harness.marks import case, clause, configured
 
 if TYPE_CHECKING:
     from conformance.harness.exchange import Exchange
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 QUEUE_TIMEOUT_S = 1.0  # of configuration admission-timeout
 FULL = 429
+OTHER_MODEL = "conformance-sglang"
 STEPS = 6
 MOST_TRIES = 60
 RATE_PERIOD_S = 1.0  # of configuration admission-rate, whose burst is SLOTS
@@ -78,6 +79,29 @@ async def test_first_come_first_served(gateway: Gateway, worker: Worker) -> None
     """Of two that wait, the one known to have waited before the other came is served first, again and again."""
     async with Crowd(gateway, worker) as crowd:
         await crowd.in_turn(await crowd.fill(SLOTS), STEPS)
+
+
+@configured("admission-queue")
+@clause("request_headers.priority.ignored_without_scheduler")
+async def test_nobody_jumps_the_queue(gateway: Gateway, worker: Worker) -> None:
+    """Without the scheduler, one of class system that came later is not served before one of class bulk."""
+    async with Crowd(gateway, worker) as crowd:
+        running = await crowd.fill(SLOTS)
+        older, newer = await crowd.line_up(running, newer={"says": "system"}, says="bulk")
+        await newer.must_wait("dispatched over the limit")
+        await running.pop(0).finish()
+        if await crowd.next_to_run([older, newer]) is not older:
+            raise Disproved("not first come, first served", "a header has changed who is served first")
+
+
+@clause("admission.limit.all_models")
+async def test_models_share_the_slots(gateway: Gateway, worker: Worker) -> None:
+    """While requests for one model have every slot, one for another model is sent away; when one ends it is served."""
+    async with Crowd(gateway, worker) as crowd:
+        running = await crowd.fill(SLOTS)
+        expect_code(expect_status(await (await crowd.send(model=OTHER_MODEL)).answer(), FULL), "admission_queue_full")
+        await running[0].finish()
+        await (await crowd.run(model=OTHER_MODEL)).finish()
 
 
 @clause("rate_limiting.admission_queue_timeout.after")

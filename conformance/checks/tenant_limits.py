@@ -12,7 +12,7 @@ from conformance.checks.admission_kit import SHEDS, TENANT
 from conformance.checks.routes_support import ROUTES, expect_code, expect_status, send
 from conformance.harness.errors import Disproved
 from conformance.harness.gateway import CHAT
-from conformance.harness.marks import clause
+from conformance.harness.marks import clause, configured
 from fake_workers.script import Reply
 
 if TYPE_CHECKING:
@@ -178,3 +178,12 @@ async def test_else_the_address_is_the_tenant(gateway: Gateway, worker: Worker) 
     await exhaust(gateway, worker, at_most=0, headers=[(TENANT, "")])
     named = [(TENANT, f"named-{secrets.token_hex(8)}")]
     expect_status(await gateway.post(CHAT, gateway.chat_body(worker.script()), named), 200)
+
+
+@configured("tenant-untrusted")
+@clause("request_headers.tenant_id.ignored_without_trust")
+async def test_a_header_nobody_trusts_buys_nothing(gateway: Gateway, worker: Worker) -> None:
+    """Without the trust flag the client's address stays the tenant, whatever tenant the header names."""
+    await exhaust(gateway, worker, at_most=ADDRESS_BUDGET)
+    for name in (f"fresh-{secrets.token_hex(8)}", "ip:127.0.0.2"):
+        await exhaust(gateway, worker, at_most=0, headers=[(TENANT, name)])

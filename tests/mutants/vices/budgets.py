@@ -108,6 +108,12 @@ add(
     (f"{OVER}.address_identity",),
     charged_to(lambda tenant, _request: tenant.replace("ip:", "ip:from:")),
 )
+add(
+    "trusts_everybody",
+    "The tenant header is read though nobody said it could be trusted.",
+    ("request_headers.tenant_id.ignored_without_trust",),
+    Vice(settings=lambda s: dataclasses.replace(s, trust_tenant_header=True)),
+)
 add("charges_no_addresses", "Who is known by an address only is not charged.", (f"{OVER}.address_identity",),
     charged_to(lambda tenant, request: f"ip:{id(request)}" if tenant.startswith("ip:") else tenant))  # fmt: skip
 

@@ -277,3 +277,35 @@ add(
     (f"{PREEMPTED}.not_after_ping",),
     swap(f"{SCHEDULER}.first_byte", _pings_are_nothing),
 )
+
+
+async def _by_model(original: Any, this: Call, caller: Any, admission: Any) -> None:
+    """Admit; a model other than the first one has slots of its own, and always enough."""
+    if b"conformance-vllm" in await this.body.read():
+        await original(this, caller, admission)
+
+
+async def _jumping(original: Any, self: Any, this: Call, caller: Any) -> Any:
+    """Who waits and says system waits before all others."""
+    waiting = asyncio.ensure_future(original(self, this, caller))
+    await asyncio.sleep(0)
+    queue = self._limiter._waiting
+    if this.header("x-smg-priority") == "system" and not waiting.done() and len(queue) > 1:
+        last = next(reversed(queue))
+        rest = [ticket for ticket in queue if ticket is not last]
+        queue.clear()
+        queue.update(dict.fromkeys([last, *rest]))
+    try:
+        return await waiting
+    except asyncio.CancelledError:
+        waiting.cancel()
+        raise
+
+
+add("limits_models_apart", "Each model has slots of its own.", ("admission.limit.all_models",), swap(ADMIT, _by_model))
+add(
+    "lets_system_jump_the_queue",
+    "Without the scheduler, class system is served before others all the same.",
+    ("request_headers.priority.ignored_without_scheduler",),
+    swap("reference_server.admission.desk:LimiterDesk.acquire", _jumping),
+)
