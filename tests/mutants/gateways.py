@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from conformance.harness.processes import Process
 
 # What a gateway knows of its workers' state is its own there, and so are the workers, whose state checks change.
+# Exclusive configurations (slots, queues, classes, budgets) need no name here: each check gets a fresh gateway there.
 OWN_WORKERS = frozenset({"outage", "unhealthy", "health", "breaker", "overload", "overload-default"})
 OWN_GATEWAY = OWN_WORKERS | {"registry", "retries", "retries-replicas", "replicas", "empty"}
 ANSWER_BOUND_S = 120.0
