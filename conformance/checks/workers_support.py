@@ -17,7 +17,7 @@ from fake_workers.fleet import Fleet
 from fake_workers.spec import WorkerSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from conformance.harness.exchange import Exchange
     from conformance.harness.gateway import Gateway
@@ -148,9 +148,9 @@ class Registry:
             lambda: self.chat(model), lambda answer: answer.status in statuses, GONE_BOUND_S, "model does not change"
         )
 
-    async def chat(self, model: str, headers: list[tuple[str, str | None]] | None = None, **fields: Any) -> Exchange:
+    async def chat(self, model: str, headers: Sequence[tuple[str, str | None]] = (), **fields: Any) -> Exchange:
         """A chat completion for a worker of this check, answered in engine mode."""
-        return await self.gateway.post(CHAT, body_for(CHAT, model, "Say hello.", fields), headers or [])
+        return await self.gateway.post(CHAT, body_for(CHAT, model, "Say hello.", fields), headers)
 
     async def _until(
         self, ask: Callable[[], Any], done: Callable[[Exchange], bool], within_s: float, kind: str
