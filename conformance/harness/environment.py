@@ -52,7 +52,7 @@ class WorkerAt:
 class Environment:
     """Addresses and facts of a configuration that is up; plain data, so that it travels to other processes.
 
-    `default_key` is what requests carry unless a check says otherwise, `admin_key` the same for admin routes.
+    `default_key` is what requests carry unless a check says otherwise, on admin routes `admin_key` if there is one.
     `problem` is set instead when it could not be brought up; every check that needs it is a harness error then.
     `turn` names the lock file of a configuration that one check at a time has to itself.
     """
@@ -137,7 +137,6 @@ def launch(target: Target, configuration: Configuration, log_dir: Path) -> Runni
             aliases=configuration.aliases,
             keys=configuration.keys,
             default_key=configuration.keys.get(configuration.default_key or ""),
-            admin_key=configuration.keys.get(configuration.default_key or ""),
             features=target.claims.features,
         )
         try:

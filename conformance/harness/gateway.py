@@ -122,8 +122,8 @@ class Gateway:
 
     def credential(self, path: str = CHAT) -> list[tuple[str, str]]:
         """The header that a caller of this route owes, if any."""
-        administers = path.startswith(ADMIN_ROUTES)
-        token = self.environment.admin_key if administers else self.environment.default_key
+        administrator = self.environment.admin_key if path.startswith(ADMIN_ROUTES) else None
+        token = administrator or self.environment.default_key
         return [("authorization", f"Bearer {token}")] if token is not None else []
 
     def open_raw(

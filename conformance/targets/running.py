@@ -103,7 +103,7 @@ def attach(options: Options, configuration: Configuration, url: str, log_dir: Pa
             aliases=configuration.aliases if "model-alias" in options.target.claims.features else {},
             keys=keys,
             default_key=options.api_key or keys.get(configuration.default_key or ""),
-            admin_key=options.admin_key or keys.get(configuration.default_key or ""),
+            admin_key=options.admin_key,
             features=options.target.claims.features,
         ),
         [fleet],

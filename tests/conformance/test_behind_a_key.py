@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,34 +37,38 @@ KEYLESS = ("auth.open.", "request_headers.authorization.any_scheme", "request_he
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, prefix: bytes = b"") -> None:
-    """Copy until the end, without the prefix; what may be the beginning of one waits for the rest of it."""
+    """Copy until the end, without the prefix; what may be the beginning of one waits for the rest of it.
+
+    Raises:
+        OSError: one of the two ends is gone.
+    """
     held = b""
-    with suppress(OSError):
-        while data := await source.read(1 << 16):
-            held = (held + data).replace(prefix, b"") if prefix else data
-            begun = next((size for size in range(len(prefix) - 1, 0, -1) if held.endswith(prefix[:size])), 0)
-            sink.write(held[: len(held) - begun])
-            held = held[len(held) - begun :]
-            await sink.drain()
-        sink.write(held)
-        sink.write_eof()
+    while data := await source.read(1 << 16):
+        held = (held + data).replace(prefix, b"") if prefix else data
+        begun = next((size for size in range(len(prefix) - 1, 0, -1) if held.endswith(prefix[:size])), 0)
+        sink.write(held[: len(held) - begun])
+        held = held[len(held) - begun :]
+        await sink.drain()
+    sink.write(held)
+    sink.write_eof()
 
 
 def taking_away(prefix: str, url: str) -> Behaviour:
-    """A byte-level proxy that takes the prefix out of what goes to `url`."""
+    """A byte-level proxy that takes the prefix out of what goes to `url`; an end that is gone is gone on both sides."""
     address = urlsplit(url)
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner, outer = await asyncio.open_connection(address.hostname, address.port)
-        up = asyncio.ensure_future(_pump(reader, outer, prefix.encode()))
-        down = asyncio.ensure_future(_pump(inner, writer))
         try:
-            await down
+            async with asyncio.TaskGroup() as pumps:
+                pumps.create_task(_pump(reader, outer, prefix.encode()))
+                pumps.create_task(_pump(inner, writer))
+        except* OSError:
+            writer.transport.abort()
+            outer.transport.abort()
         finally:
-            up.cancel()
-            down.cancel()
-            for each in (writer, outer):
-                each.close()
+            writer.close()
+            outer.close()
 
     return relay
 
